@@ -1,0 +1,1 @@
+"""The curator: holds private images and answers with differentially private gradients."""

@@ -1,0 +1,1 @@
+"""Pure mathematics on tensors: costs, Sinkhorn, feature maps; usable without a curator."""

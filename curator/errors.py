@@ -1,0 +1,176 @@
+"""Every error that can reach a caller, as one tree with constant public messages.
+
+    CuratorError                 INTERNAL
+    |-- RequestError             INVALID_ARGUMENT    the caller can fix it
+    |   |-- MalformedRequest     INVALID_ARGUMENT
+    |   |-- StepOutOfOrder       INVALID_ARGUMENT
+    |   |-- StepConflict         INVALID_ARGUMENT    same step, other images
+    |   |-- Unauthenticated      UNAUTHENTICATED
+    |   |-- UnknownDataset       NOT_FOUND           also when it exists and is not yours
+    |   `-- UnknownRun           NOT_FOUND           the same
+    |-- Refusal                  FAILED_PRECONDITION policy: do not retry
+    |   |-- BudgetExhausted      RESOURCE_EXHAUSTED  with the numbers
+    |   |-- RunClosed            FAILED_PRECONDITION
+    |   |-- NotPermitted         PERMISSION_DENIED
+    |   `-- StepLost             ALREADY_EXISTS      charged, answer no longer kept: take the next step
+    `-- Unavailable              UNAVAILABLE         retry the same step
+        `-- LedgerUnavailable    UNAVAILABLE         cannot charge, so does not compute
+
+`public_message` and `remedy` are class constants. `detail` may be shown to the caller, so it is
+written only from the caller's own request and public facts, never from a caught exception.
+The text of an instance is for the steward's own log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+class CuratorError(Exception):
+    """The request could not be served, and the caller may know no more than that."""
+
+    reason: ClassVar[str] = "INTERNAL"
+    public_message: ClassVar[str] = "The request could not be served."
+    remedy: ClassVar[str] = "Tell the steward of this curator; the log has the request id."
+
+    def __init__(self, detail: str = "") -> None:
+        """Keep `detail`, which must depend only on the request and on public facts."""
+        super().__init__(detail or self.public_message)
+        self.detail = detail
+
+
+class RequestError(CuratorError):
+    """The request is wrong; nothing was charged."""
+
+    reason = "INVALID_REQUEST"
+    public_message = "The request is not valid; nothing was charged."
+    remedy = "Correct the request and send it again."
+
+
+class MalformedRequest(RequestError):
+    """A field has the wrong shape, type, length or value."""
+
+    reason = "MALFORMED_REQUEST"
+    public_message = "A field of the request is not valid; nothing was charged."
+    remedy = "Compare the request with DescribeDataset and the run's specification."
+
+
+class StepOutOfOrder(RequestError):
+    """The step is not the next one of the run."""
+
+    reason = "STEP_OUT_OF_ORDER"
+    public_message = "The step is not the next one of this run; nothing was charged."
+    remedy = "Ask ResumeRun for the next step and send that one."
+
+
+class StepConflict(RequestError):
+    """The step was already asked with other images."""
+
+    reason = "STEP_CONFLICT"
+    public_message = "This step was already asked with other images; nothing more was charged."
+    remedy = "Repeat the step with the same images, or go on with the next step."
+
+
+class Unauthenticated(RequestError):
+    """The caller is not known."""
+
+    reason = "UNAUTHENTICATED"
+    public_message = "The credentials are missing or not valid."
+    remedy = "Use the credentials file that the steward made with 'curator analyst add'."
+
+
+class UnknownDataset(RequestError):
+    """There is no such data set for this caller."""
+
+    reason = "UNKNOWN_DATASET"
+    public_message = "There is no such data set for you."
+    remedy = "List the data sets with 'analyst budget' and check the name."
+
+
+class UnknownRun(RequestError):
+    """There is no such run for this caller."""
+
+    reason = "UNKNOWN_RUN"
+    public_message = "There is no such run for you."
+    remedy = "Check the run id, or open a new run."
+
+
+class Refusal(CuratorError):
+    """Policy says no; asking again will not help."""
+
+    reason = "REFUSED"
+    public_message = "The request is refused by policy; nothing was charged."
+    remedy = "Ask the steward about the policy of this data set."
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BudgetNumbers:
+    """The numbers of a refusal, all in epsilon at the data set's delta; public ledger facts."""
+
+    budget: float
+    spent: float  # by steps that may have been answered
+    reserved: float  # spent and all open runs together
+    asked: float  # what the refused request would bring the total to
+    remaining: float
+    delta: float
+
+
+class BudgetExhausted(Refusal):
+    """The data set cannot afford what was asked."""
+
+    reason = "PRIVACY_BUDGET_EXHAUSTED"
+    public_message = (
+        "The privacy budget of this data set cannot afford the request; nothing was charged."
+    )
+    remedy = "Ask for fewer steps or more noise ('analyst plan' shows both); a spent budget does not refill."
+
+    def __init__(self, numbers: BudgetNumbers) -> None:
+        """Keep the public numbers of the ledger."""
+        super().__init__(
+            f"epsilon spent {numbers.spent:.4f}, reserved {numbers.reserved:.4f}, the request would "
+            f"bring it to {numbers.asked:.4f} of {numbers.budget:.4f} at delta {numbers.delta:g}"
+        )
+        self.numbers = numbers
+
+
+class RunClosed(Refusal):
+    """The run has used its declared steps or was closed."""
+
+    reason = "RUN_CLOSED"
+    public_message = "This run is closed: it has used its declared steps or was ended."
+    remedy = "Open a new run if the budget allows one."
+
+
+class NotPermitted(Refusal):
+    """The caller may not do this."""
+
+    reason = "NOT_PERMITTED"
+    public_message = "This is not permitted for you; nothing was charged."
+    remedy = "Ask the steward about the policy of this data set."
+
+
+class StepLost(Refusal):
+    """The step was charged and its answer is no longer kept."""
+
+    reason = "STEP_LOST"
+    public_message = (
+        "This step was charged and its answer is no longer kept; it is never computed again."
+    )
+    remedy = "Ask ResumeRun for the next step and go on from there."
+
+
+class Unavailable(CuratorError):
+    """The curator cannot answer now."""
+
+    reason = "UNAVAILABLE"
+    public_message = "The curator cannot answer now."
+    remedy = "Wait a little and send the same request again."
+
+
+class LedgerUnavailable(Unavailable):
+    """The ledger cannot be written, so nothing is computed."""
+
+    reason = "LEDGER_UNAVAILABLE"
+    public_message = "The ledger cannot be written, so nothing is computed."
+    remedy = "Tell the steward: the curator's disk or database needs attention."

@@ -1,0 +1,1 @@
+"""The durable record of what was spent: append-only, hash-chained, never under-counting."""

@@ -1,0 +1,1 @@
+"""The mechanisms: each one turns generated images and private records into a releasable gradient."""

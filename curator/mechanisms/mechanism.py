@@ -1,0 +1,65 @@
+"""The one interface that every method stands behind.
+
+A mechanism knows what a release costs before any private byte is read, and never answers with
+anything but a `Release`. There are two kinds: those that pay for each gradient, and those that
+release something once and answer every gradient from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from curator.privacy.event import PrivacyEvent, SamplingRate
+    from curator.privacy.noise import NoiseSource
+    from curator.privacy.private import Private
+    from curator.privacy.records import RecordBatch, Samples
+    from curator.privacy.release import Release
+
+
+class Mechanism(Protocol):
+    """What the ledger and the service need to know of every mechanism."""
+
+    def setup_event(self) -> PrivacyEvent:
+        """Return the one-off cost, charged once before the first step; often `NoEvent`."""
+        ...
+
+    def step_event(self) -> PrivacyEvent:
+        """Return the cost of one gradient; known before any private byte is read."""
+        ...
+
+    def check_samples(self, samples: Samples) -> None:
+        """Refuse samples of a shape this run did not declare.
+
+        Raises:
+            MalformedRequest: If the number of rows or the labels do not fit the specification.
+        """
+        ...
+
+
+@runtime_checkable
+class SampledMechanism(Mechanism, Protocol):
+    """Pays for each gradient, computed on a fresh Poisson sample of the records."""
+
+    sampling_rate: SamplingRate
+    capacity: int
+
+    def gradient(
+        self, samples: Samples, records: Private[RecordBatch], noise: NoiseSource
+    ) -> Release:
+        """Return a noisy gradient with respect to the images, one row per sample."""
+        ...
+
+
+@runtime_checkable
+class ReleasedOnceMechanism(Mechanism, Protocol):
+    """Pays once for a release, then answers every gradient by post-processing it."""
+
+    def setup(self, batches: Iterable[Private[RecordBatch]], noise: NoiseSource) -> Release:
+        """Return the one release; `batches` cover every record once, all of one padded shape."""
+        ...
+
+    def gradient(self, samples: Samples, released: Release) -> Release:
+        """Return the gradient with respect to the images, one row per sample; touches nothing private."""
+        ...

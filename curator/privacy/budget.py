@@ -1,0 +1,34 @@
+"""The cap of a data set: an (epsilon, delta) pair that is checked once and never changes silently."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MIN_DELTA = 2e-12
+MAX_DELTA = 1e-2
+MAX_EPSILON = 20.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Budget:
+    """An (epsilon, delta) cap over all analysts and runs of one data set."""
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        """Check both numbers.
+
+        Raises:
+            ValueError: If epsilon is not in (0, 20] or delta not in (2e-12, 1e-2].
+        """
+        for name, value in (("epsilon", self.epsilon), ("delta", self.delta)):
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                msg = f"{name} must be a number"
+                raise ValueError(msg)  # noqa: TRY004
+        if not 0 < self.epsilon <= MAX_EPSILON:
+            msg = f"epsilon must be in (0, {MAX_EPSILON:g}]: beyond that it promises nothing"
+            raise ValueError(msg)
+        if not MIN_DELTA < self.delta <= MAX_DELTA:
+            msg = f"delta must be in ({MIN_DELTA:g}, {MAX_DELTA:g}]"
+            raise ValueError(msg)

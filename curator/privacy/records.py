@@ -1,0 +1,69 @@
+"""Images as both sides agree on them: the public image space, public samples, private records.
+
+Shape legend: N samples, M capacity (padded private rows), D = channels * height * width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImageSpace:
+    """Public facts about every image of a data set, typed in by the steward.
+
+    A stored level v in 0..max_level stands for the pixel value 2 v / max_level - 1 in [-1, 1].
+    """
+
+    channels: int
+    height: int
+    width: int
+    max_level: int
+    num_classes: int
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            ValueError: If a size is not positive or the image is absurdly large.
+        """
+        sizes = (self.channels, self.height, self.width, self.max_level, self.num_classes)
+        if not all(isinstance(size, int) and size >= 1 for size in sizes):
+            msg = "image sizes, max_level and num_classes must be positive integers"
+            raise ValueError(msg)
+        if self.max_level > 255 or self.dimension > 1 << 20 or self.num_classes > 10_000:  # noqa: PLR2004
+            msg = "images may have at most 2**20 values of 8 bits and 10,000 classes"
+            raise ValueError(msg)
+
+    @property
+    def dimension(self) -> int:
+        """Number of values in one image."""
+        return self.channels * self.height * self.width
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Samples:
+    """Rows that the analyst's generator made; public to the analyst, already validated.
+
+    `images_ND` is float32 in [-1, 1]; `labels_N` is int64 in [0, num_classes).
+    """
+
+    images_ND: Tensor
+    labels_N: Tensor
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class RecordBatch:
+    """Private rows padded to a public capacity; always travels inside `Private`.
+
+    `levels_MD` is uint8 in 0..max_level, `labels_M` int64, `mask_M` bool (False marks padding,
+    whose levels and label are zero).
+    """
+
+    levels_MD: Tensor
+    labels_M: Tensor
+    mask_M: Tensor
