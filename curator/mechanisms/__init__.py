@@ -1,1 +1,1 @@
-"""The mechanisms: each one turns generated images and private records into a releasable gradient."""
+"""The mechanisms: each turns generated images and private records into a releasable gradient."""

@@ -61,5 +61,5 @@ class ReleasedOnceMechanism(Mechanism, Protocol):
         ...
 
     def gradient(self, samples: Samples, released: Release) -> Release:
-        """Return the gradient with respect to the images, one row per sample; touches nothing private."""
+        """Return the gradient with respect to the images; touches nothing private."""
         ...

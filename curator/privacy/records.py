@@ -35,7 +35,7 @@ class ImageSpace:
         if not all(isinstance(size, int) and size >= 1 for size in sizes):
             msg = "image sizes, max_level and num_classes must be positive integers"
             raise ValueError(msg)
-        if self.max_level > 255 or self.dimension > 1 << 20 or self.num_classes > 10_000:  # noqa: PLR2004
+        if self.max_level > 255 or self.dimension > 1 << 20 or self.num_classes > 10_000:
             msg = "images may have at most 2**20 values of 8 bits and 10,000 classes"
             raise ValueError(msg)
 

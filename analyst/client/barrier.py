@@ -1,0 +1,189 @@
+"""A curator as an analyst sees it."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, final
+
+from analyst.client.channel import Connection
+from analyst.client.credentials import load_credentials
+from analyst.client.facts import Budget, DatasetFacts, Plan
+from analyst.client.run import Run
+from protos.weir.v1 import budget_pb2, dataset_pb2, run_pb2
+
+_SECONDS = 30.0
+_SETUP_SECONDS = 600.0  # OpenRun makes the one release of a mechanism that has one
+
+
+def connect(
+    target: str,
+    *,
+    credentials: Path | str | None,
+    insecure_loopback: bool = False,
+    timeout: float = 10.0,
+    patience: float = 60.0,
+) -> Barrier:
+    """Connect to a curator.
+
+    Args:
+        target: HOST:PORT.
+        credentials: The file that the steward handed over.
+        insecure_loopback: Speak without TLS, for a curator that serves so on loopback.
+        timeout: Seconds to wait for the connection.
+        patience: Seconds to keep trying later, when the curator is unreachable.
+
+    Returns:
+        The barrier; a context manager.
+
+    Raises:
+        CredentialsError: If the file cannot be read.
+        CuratorUnreachable: If nothing answers.
+    """
+    known = None if credentials is None else load_credentials(Path(credentials))
+    connection = Connection(target, known, insecure_loopback=insecure_loopback)
+    try:
+        connection.wait_until_ready(timeout)
+    except BaseException:
+        connection.close()
+        raise
+    return Barrier(connection, patience=patience)
+
+
+@final
+class Barrier:
+    """A connected curator."""
+
+    def __init__(self, connection: Connection, *, patience: float) -> None:
+        """Take a connection.
+
+        Args:
+            connection: To the curator.
+            patience: Seconds to keep trying when the curator is unreachable.
+        """
+        self._connection = connection
+        self._patience = patience
+
+    def __enter__(self) -> Self:
+        """Return the barrier."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the connection."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; open runs stay open and can be resumed."""
+        self._connection.close()
+
+    def datasets(self) -> list[DatasetFacts]:
+        """Return the data sets of this curator."""
+        response = self._call("ListDatasets", dataset_pb2.ListDatasetsRequest())
+        return [DatasetFacts.of(message) for message in response.datasets]
+
+    def describe(self, dataset: str) -> DatasetFacts:
+        """Return the public facts of a data set.
+
+        Args:
+            dataset: Its name.
+        """
+        request = dataset_pb2.DescribeDatasetRequest(dataset=dataset)
+        return DatasetFacts.of(self._call("DescribeDataset", request))
+
+    def budget(self, dataset: str) -> Budget:
+        """Return what is left of a data set.
+
+        Args:
+            dataset: Its name.
+        """
+        return Budget.of(self._call("GetBudget", budget_pb2.GetBudgetRequest(dataset=dataset)))
+
+    def plan(
+        self,
+        dataset: str,
+        mechanism: str,
+        parameters: Mapping[str, Any],
+        *,
+        num_steps: int | None = None,
+        epsilon: float | None = None,
+    ) -> Plan:
+        """Return what a run would cost; nothing is charged.
+
+        Args:
+            dataset: Its name.
+            mechanism: Wire name.
+            parameters: The mechanism's parameters.
+            num_steps: Ask for the cost of this many steps.
+            epsilon: Or for the steps that bring the data set to this epsilon; with neither, for
+                the steps that the rest of the budget affords.
+
+        Returns:
+            The plan.
+
+        Raises:
+            ValueError: If both `num_steps` and `epsilon` are given.
+        """
+        if num_steps is not None and epsilon is not None:
+            msg = "give num_steps or epsilon, not both"
+            raise ValueError(msg)
+        request = run_pb2.PlanRunRequest(
+            dataset=dataset, choice=_choice(mechanism, parameters), epsilon=epsilon
+        )
+        if num_steps is not None:
+            request.num_steps = num_steps
+        return Plan.of(self._call("PlanRun", request))
+
+    def open_run(
+        self, dataset: str, mechanism: str, parameters: Mapping[str, Any], *, num_steps: int
+    ) -> Run:
+        """Reserve the whole cost of a run and return it.
+
+        Args:
+            dataset: Its name.
+            mechanism: Wire name.
+            parameters: The mechanism's parameters, fixed for the run.
+            num_steps: Declared steps.
+
+        Returns:
+            The open run.
+
+        Raises:
+            BudgetExhausted: If the budget cannot afford it; nothing was charged.
+        """
+        request = run_pb2.OpenRunRequest(
+            dataset=dataset,
+            choice=_choice(mechanism, parameters),
+            num_steps=num_steps,
+            idempotency_key=secrets.token_hex(16),
+        )
+        state = self._call("OpenRun", request, seconds=_SETUP_SECONDS)
+        return Run(self._connection, state, self._patience)
+
+    def resume_run(self, run_id: str) -> Run:
+        """Return a run at the step that the ledger says is next.
+
+        Args:
+            run_id: Which run.
+
+        Returns:
+            The run; `is_open` says whether it still takes steps.
+        """
+        state = self._call("ResumeRun", run_pb2.ResumeRunRequest(run_id=run_id))
+        return Run(self._connection, state, self._patience)
+
+    def _call(self, method: str, request: object, seconds: float = _SECONDS) -> Any:
+        bound = getattr(self._connection.stub, method)
+        return self._connection.call(bound, request, seconds=seconds, patience=self._patience)
+
+
+def _choice(mechanism: str, parameters: Mapping[str, Any]) -> run_pb2.MechanismChoice:
+    text = json.dumps(dict(parameters), sort_keys=True, allow_nan=False)
+    return run_pb2.MechanismChoice(mechanism=mechanism, parameters=text)

@@ -1,0 +1,119 @@
+"""What the curator says about data sets, budgets and plans, as frozen values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from protos.weir.v1 import budget_pb2, dataset_pb2, run_pb2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DatasetFacts:
+    """Facts that the steward declared; nothing here is read off the private images."""
+
+    name: str
+    channels: int
+    height: int
+    width: int
+    classes: tuple[str, ...]
+    nominal_size: int
+    capacity: int
+    sampling_rate: float
+    epsilon: float
+    delta: float
+    adjacency: str
+    unit: str
+    mechanisms: tuple[str, ...]
+    max_samples: int
+
+    @classmethod
+    def of(cls, message: dataset_pb2.DatasetFacts) -> Self:
+        """Return the facts of a message.
+
+        Args:
+            message: As received.
+        """
+        return cls(
+            name=message.dataset,
+            channels=message.channels,
+            height=message.height,
+            width=message.width,
+            classes=tuple(message.classes),
+            nominal_size=message.nominal_size,
+            capacity=message.capacity,
+            sampling_rate=message.sampling_rate,
+            epsilon=message.epsilon,
+            delta=message.delta,
+            adjacency=message.adjacency,
+            unit=message.unit,
+            mechanisms=tuple(one.mechanism for one in message.mechanisms),
+            max_samples=message.max_samples,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Budget:
+    """What is left of a data set, over all analysts; every epsilon is at `delta`."""
+
+    dataset: str
+    epsilon: float
+    delta: float
+    spent: float
+    reserved: float
+    remaining: float
+    adjacency: str
+    unit: str
+    accountant: str
+
+    @classmethod
+    def of(cls, message: budget_pb2.BudgetStatement) -> Self:
+        """Return the statement of a message.
+
+        Args:
+            message: As received.
+        """
+        return cls(
+            dataset=message.dataset,
+            epsilon=message.epsilon,
+            delta=message.delta,
+            spent=message.spent,
+            reserved=message.reserved,
+            remaining=message.remaining,
+            adjacency=message.adjacency,
+            unit=message.unit,
+            accountant=message.accountant,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """What a run would cost; nothing is charged by asking."""
+
+    num_steps: int
+    affordable_steps: int
+    epsilon_after: float  # of the data set, by the ledger's rule
+    epsilon_alone: float  # of this run alone, by privacy loss distributions; information
+    fits: bool
+    budget: Budget
+
+    @property
+    def remaining(self) -> float:
+        """Epsilon that is left before the run."""
+        return self.budget.remaining
+
+    @classmethod
+    def of(cls, message: run_pb2.Plan) -> Self:
+        """Return the plan of a message.
+
+        Args:
+            message: As received.
+        """
+        return cls(
+            num_steps=message.num_steps,
+            affordable_steps=message.affordable_steps,
+            epsilon_after=message.epsilon_after,
+            epsilon_alone=message.epsilon_alone,
+            fits=message.fits,
+            budget=Budget.of(message.budget),
+        )

@@ -1,0 +1,57 @@
+"""The smallest noise that a budget affords, by the ledger's own rule and never by another formula."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from curator.accounting.cost import Cost, event_cost
+from curator.accounting.rule import BudgetRule
+from curator.privacy.event import (
+    MAX_NOISE_MULTIPLIER,
+    MIN_NOISE_MULTIPLIER,
+    PrivacyEvent,
+    check_num_steps,
+)
+
+_RELATIVE_TOLERANCE: Final = 1e-6
+
+
+def noise_multiplier_for(
+    rule: BudgetRule,
+    spent: Cost,
+    event_of: Callable[[float], PrivacyEvent],
+    num_steps: int,
+) -> float:
+    """Return a noise multiplier, within 1e-6 above the smallest one, that the budget affords.
+
+    Args:
+        rule: The data set's rule.
+        spent: Everything already reserved, and the setup cost of the run if it has one.
+        event_of: The step's event for a given noise multiplier.
+        num_steps: How often the step will be taken.
+
+    Returns:
+        A multiplier for which `rule` admits `spent` and all steps; less noise was not admitted.
+
+    Raises:
+        ValueError: If no multiplier that an event may have is affordable.
+    """
+    check_num_steps(num_steps)
+
+    def affordable(noise_multiplier: float) -> bool:
+        return rule.admits(spent + event_cost(event_of(noise_multiplier)) * num_steps)
+
+    low, high = MIN_NOISE_MULTIPLIER, MAX_NOISE_MULTIPLIER
+    if not affordable(high):
+        msg = "no amount of noise makes these steps affordable"
+        raise ValueError(msg)
+    if affordable(low):
+        return low
+    while high > low * (1 + _RELATIVE_TOLERANCE):
+        middle = (low * high) ** 0.5
+        if affordable(middle):
+            high = middle
+        else:
+            low = middle
+    return high

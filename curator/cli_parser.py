@@ -1,0 +1,154 @@
+"""The steward's commands and options, as data for argparse."""
+
+from __future__ import annotations
+
+import argparse
+from fractions import Fraction
+from pathlib import Path
+
+_ADD_HELP = """\
+Add a data set: its images and its budget, for ever.
+
+Everything about the data that analysts may know is typed in here and never read off the images:
+under add-or-remove even the number of images is private. SOURCE is an .npz file, two IDX files
+IMAGES,LABELS (also .gz), a folder with MNIST's file names, sklearn:digits or
+sklearn:digits-private.
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="curator",
+        description="Hold private images and answer with differentially private gradients.",
+    )
+    commands = parser.add_subparsers(dest="group", required=True, metavar="COMMAND")
+    _init(commands)
+    _dataset(commands)
+    _analyst(commands)
+    _serve(commands)
+    _budget(commands)
+    _ledger(commands)
+    return parser
+
+
+Commands = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def _init(commands: Commands) -> None:
+    command = commands.add_parser("init", help="make a curator's folder; safe to run again")
+    command.add_argument("dir", type=Path, metavar="DIR")
+    command.set_defaults(command="init")
+
+
+def _dataset(commands: Commands) -> None:
+    group = commands.add_parser("dataset", help="add and list data sets")
+    actions = group.add_subparsers(dest="action", required=True, metavar="ACTION")
+    add = actions.add_parser(
+        "add",
+        help="add a data set with its budget",
+        description=_ADD_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add.add_argument("name", metavar="NAME")
+    add.add_argument("source", metavar="SOURCE")
+    _directory(add)
+    needed = add.add_argument_group("budget and neighbouring relation (no defaults)")
+    needed.add_argument("--epsilon", type=float, required=True, help="cap over all analysts")
+    needed.add_argument("--delta", type=float, required=True, help="below 1 / number of people")
+    needed.add_argument(
+        "--adjacency",
+        required=True,
+        choices=["add-or-remove-one-record"],
+        help="what two neighbouring data sets differ by",
+    )
+    facts = add.add_argument_group("public facts (no defaults)")
+    facts.add_argument("--classes", required=True, help="names by label, such as 0,1,2 or cat,dog")
+    facts.add_argument("--image-shape", required=True, metavar="CxHxW", help="such as 1x28x28")
+    facts.add_argument("--nominal-size", type=int, required=True, help="published size")
+    facts.add_argument("--max-size", type=int, required=True, help="upper bound of the size")
+    facts.add_argument(
+        "--sampling-rate",
+        type=_rate,
+        required=True,
+        metavar="Q",
+        help="largest probability of a record in one step, such as 50/60000 or 0.001",
+    )
+    facts.add_argument(
+        "--capacity",
+        type=int,
+        required=True,
+        help="rows that a private batch is padded to; about q n + 8 sqrt(q n)",
+    )
+    reading = add.add_argument_group("reading the source")
+    reading.add_argument("--max-level", type=int, default=255, help="level of a white pixel")
+    reading.add_argument("--images-key", help="name of the image array in an .npz file")
+    reading.add_argument("--labels-key", help="name of the label array in an .npz file")
+    add.set_defaults(command="dataset add")
+    listing = actions.add_parser("list", help="list data sets with their public facts")
+    _directory(listing)
+    listing.set_defaults(command="dataset list")
+
+
+def _analyst(commands: Commands) -> None:
+    group = commands.add_parser("analyst", help="add and list analysts")
+    actions = group.add_subparsers(dest="action", required=True, metavar="ACTION")
+    add = actions.add_parser("add", help="write one credentials file to hand over")
+    add.add_argument("name", metavar="NAME")
+    _directory(add)
+    add.add_argument("--out", type=Path, help="where to write the credentials file")
+    add.set_defaults(command="analyst add")
+
+
+def _serve(commands: Commands) -> None:
+    serve = commands.add_parser("serve", help="answer analysts until SIGTERM")
+    _directory(serve)
+    serve.add_argument("--grpc-host", help="address for gRPC (default: the configuration)")
+    serve.add_argument("--grpc-port", type=int, help="0 takes a free port")
+    serve.add_argument("--rest-host", help="address for REST (default: the configuration)")
+    serve.add_argument("--rest-port", type=int, help="0 takes a free port")
+    serve.add_argument(
+        "--insecure-loopback",
+        action="store_true",
+        help="serve without TLS, on loopback addresses only, for development",
+    )
+    serve.add_argument("--reflection", action="store_true", help="let tools list the methods")
+    serve.set_defaults(command="serve")
+
+
+def _budget(commands: Commands) -> None:
+    budget = commands.add_parser("budget", help="show what is spent and left; works while serving")
+    _directory(budget)
+    budget.add_argument("--json", action="store_true", help="print JSON")
+    budget.set_defaults(command="budget")
+
+
+def _ledger(commands: Commands) -> None:
+    group = commands.add_parser("ledger", help="export and verify the ledger")
+    actions = group.add_subparsers(dest="action", required=True, metavar="ACTION")
+    export = actions.add_parser("export", help="write every entry as JSON lines")
+    _directory(export)
+    export.add_argument("--out", type=Path, help="where to write; standard output by default")
+    export.set_defaults(command="ledger export")
+    verify = actions.add_parser(
+        "verify", help="check an export offline: chain, integer costs, a second accountant"
+    )
+    verify.add_argument("file", type=Path, metavar="EXPORT")
+    verify.set_defaults(command="ledger verify")
+
+
+def _directory(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--dir", type=Path, required=True, help="the curator's folder")
+
+
+def _rate(text: str) -> float:
+    """Read a probability, also as a fraction.
+
+    Raises:
+        argparse.ArgumentTypeError: If it is not a number.
+    """
+    try:
+        return float(Fraction(text))
+    except (ValueError, ZeroDivisionError):
+        msg = f"'{text}' is not a number or a fraction such as 50/60000"
+        raise argparse.ArgumentTypeError(msg) from None

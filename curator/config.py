@@ -1,0 +1,116 @@
+"""The steward's configuration: one TOML file in the curator's folder, read once.
+
+Nothing here carries privacy: budgets, relations and sizes are typed in with `curator dataset add`
+and live in the ledger.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+TEMPLATE = """\
+# Configuration of this curator. Every key is optional; unknown keys are errors.
+
+[grpc]
+host = "127.0.0.1"     # 0.0.0.0 to serve other machines (see also host_names)
+port = 50051           # 0 takes a free port
+reflection = false     # lets tools such as grpcurl list the methods
+
+[rest]
+host = "127.0.0.1"
+port = 8080
+
+[identity]
+# Names and addresses under which analysts reach this curator, besides localhost and this host's
+# name. They go into the server certificate that 'curator init' makes.
+host_names = []
+
+[limits]
+max_message_mib = 64   # largest gRPC message
+max_samples = 4096     # most generated images in one step
+
+[compute]
+threads = 0            # threads for tensors; 0 takes all cores
+"""
+
+
+class ConfigError(ValueError):
+    """The configuration file is not valid; the text names the key."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class GrpcSection(_Section):
+    """Where gRPC listens."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=50051, ge=0, le=65535)
+    reflection: bool = False
+
+
+class RestSection(_Section):
+    """Where REST listens."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8080, ge=0, le=65535)
+
+
+class IdentitySection(_Section):
+    """Under which names analysts reach the curator."""
+
+    host_names: tuple[str, ...] = Field(default=(), strict=False)
+
+
+class LimitsSection(_Section):
+    """Sizes beyond which a request is refused."""
+
+    max_message_mib: int = Field(default=64, ge=1, le=1024)
+    max_samples: int = Field(default=4096, ge=1, le=1 << 16)
+
+
+class ComputeSection(_Section):
+    """What the curator may use of the machine."""
+
+    threads: int = Field(default=0, ge=0, le=1024)
+
+
+class CuratorConfig(_Section):
+    """The whole file."""
+
+    grpc: GrpcSection = GrpcSection()
+    rest: RestSection = RestSection()
+    identity: IdentitySection = IdentitySection()
+    limits: LimitsSection = LimitsSection()
+    compute: ComputeSection = ComputeSection()
+
+
+def load_config(path: Path) -> CuratorConfig:
+    """Read and check a configuration file.
+
+    Args:
+        path: The file; a missing one gives the defaults.
+
+    Returns:
+        The configuration.
+
+    Raises:
+        ConfigError: If it is not TOML, has an unknown key or a value that is not valid.
+    """
+    if not path.exists():
+        return CuratorConfig()
+    try:
+        return CuratorConfig.model_validate(tomllib.loads(path.read_text()))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        msg = f"{path}: not valid TOML: {error}"
+        raise ConfigError(msg) from None
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        what = "unknown key" if first["type"] == "extra_forbidden" else first["msg"]
+        msg = f"{path}: {key}: {what}; 'curator init' writes a file with every key explained"
+        raise ConfigError(msg) from None

@@ -1,0 +1,1 @@
+"""Private images on disk: readers, the checksummed store, and secure sampling."""

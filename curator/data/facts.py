@@ -1,0 +1,71 @@
+"""The public facts of a data set, typed in by the steward and never read off the images."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from curator.privacy.adjacency import Adjacency, Relation, Unit
+from curator.privacy.budget import Budget
+from curator.privacy.records import ImageSpace
+
+DatasetName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+ClassName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+
+
+class DatasetFacts(BaseModel):
+    """Everything about a data set that anyone may know; stored in the ledger.
+
+    `nominal_size`, `max_size`, `sampling_rate` and `capacity` are declarations: under
+    add-or-remove the true size is private.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    name: DatasetName
+    channels: int = Field(ge=1)
+    height: int = Field(ge=1)
+    width: int = Field(ge=1)
+    max_level: int = Field(ge=1, le=255)
+    classes: tuple[ClassName, ...] = Field(min_length=1, strict=False)
+    nominal_size: int = Field(ge=1)
+    max_size: int = Field(ge=1)
+    sampling_rate: float = Field(gt=0, le=1, allow_inf_nan=False)
+    capacity: int = Field(ge=1, le=1 << 16)
+    relation: Relation = Field(strict=False)
+    unit: Unit = Field(strict=False)
+    epsilon: float
+    delta: float
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if len(set(self.classes)) != len(self.classes):
+            msg = "classes must be distinct"
+            raise ValueError(msg)
+        if self.max_size < self.nominal_size:
+            msg = "max_size must not be below nominal_size"
+            raise ValueError(msg)
+        _ = self.space, self.budget  # both check their own numbers
+        return self
+
+    @property
+    def space(self) -> ImageSpace:
+        """The public image space."""
+        return ImageSpace(
+            channels=self.channels,
+            height=self.height,
+            width=self.width,
+            max_level=self.max_level,
+            num_classes=len(self.classes),
+        )
+
+    @property
+    def budget(self) -> Budget:
+        """The cap over all analysts."""
+        return Budget(epsilon=self.epsilon, delta=self.delta)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The neighbouring relation of every guarantee about this data set."""
+        return Adjacency(relation=self.relation, unit=self.unit)

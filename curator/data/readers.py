@@ -1,0 +1,113 @@
+"""Turn what a steward types as SOURCE into labelled images.
+
+PATH.npz                   arrays images/labels, or x_train/y_train, or --images-key/--labels-key
+IMAGES.idx[.gz],LABELS...  two IDX files, separated by a comma
+DIRECTORY                  with MNIST's four file names: the training pair is taken
+sklearn:digits             scikit-learn's 1,797 handwritten digits
+sklearn:digits-private     the same without every fifth record, which is declared public
+"""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from curator.data.errors import SourceError
+from curator.data.idx import read_idx
+from curator.data.images import LabelledImages, labelled_images
+
+_NPZ_KEYS = (("images", "labels"), ("x_train", "y_train"))
+_PUBLIC_EVERY = 5
+
+
+def read_source(source: str, *, keys: tuple[str, str] | None = None) -> LabelledImages:
+    """Read a source.
+
+    Args:
+        source: As described in the module's docstring.
+        keys: Names of the image and label arrays of an NPZ file; by default those above.
+
+    Returns:
+        Every image with its label.
+
+    Raises:
+        SourceError: If the source cannot be read; the text names the file and what is wrong.
+    """
+    if source.startswith("sklearn:"):
+        return _read_sklearn(source)
+    if "," in source:
+        images, labels = source.split(",", 1)
+        return labelled_images(source, read_idx(Path(images)), read_idx(Path(labels)))
+    path = Path(source)
+    if path.is_dir():
+        return _read_idx_directory(path)
+    if path.suffix == ".npz":
+        return _read_npz(path, keys)
+    if not path.exists():
+        msg = f"{source}: there is no such file or source"
+        raise SourceError(msg)
+    msg = f"{source}: give an .npz file, a pair IMAGES,LABELS of IDX files, or a folder with them"
+    raise SourceError(msg)
+
+
+def _read_idx_directory(folder: Path) -> LabelledImages:
+    """Read MNIST's training pair from a folder.
+
+    Raises:
+        SourceError: If the files are not there.
+    """
+    for dot in (".", "-"):
+        for ending in ("", ".gz"):
+            images = folder / f"train-images{dot}idx3-ubyte{ending}"
+            labels = folder / f"train-labels{dot}idx1-ubyte{ending}"
+            if images.exists() and labels.exists():
+                return labelled_images(str(folder), read_idx(images), read_idx(labels))
+    msg = f"{folder}: holds no train-images-idx3-ubyte and train-labels-idx1-ubyte (or .gz)"
+    raise SourceError(msg)
+
+
+def _read_npz(path: Path, keys: tuple[str, str] | None) -> LabelledImages:
+    """Read two arrays of an NPZ file; pickled objects are refused.
+
+    Raises:
+        SourceError: If the file or an array is missing or damaged.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            names = set(archive.files)
+            candidates = (keys,) if keys else _NPZ_KEYS
+            chosen = next((pair for pair in candidates if names >= set(pair)), None)
+            if chosen is None:
+                wanted = " or ".join("/".join(pair) for pair in candidates)
+                msg = f"{path}: holds no arrays {wanted}; name them with --images-key, --labels-key"
+                raise SourceError(msg)
+            return labelled_images(str(path), archive[chosen[0]], archive[chosen[1]])
+    except FileNotFoundError:
+        msg = f"{path}: there is no such file"
+        raise SourceError(msg) from None
+    except SourceError:
+        raise
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile):
+        msg = f"{path}: empty, truncated or not an NPZ file of plain arrays"
+        raise SourceError(msg) from None
+
+
+def _read_sklearn(source: str) -> LabelledImages:
+    """Read scikit-learn's bundled digits.
+
+    Raises:
+        SourceError: If the name is not known.
+    """
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    images = images.reshape(-1, 8, 8).astype(np.uint8)
+    if source == "sklearn:digits":
+        return labelled_images(source, images, labels)
+    if source == "sklearn:digits-private":
+        private = np.arange(len(images)) % _PUBLIC_EVERY != 0
+        return labelled_images(source, images[private], labels[private])
+    msg = f"{source}: known are sklearn:digits and sklearn:digits-private"
+    raise SourceError(msg)

@@ -1,0 +1,179 @@
+"""Entropic optimal transport by a fixed number of Sinkhorn updates in the log domain.
+
+The number of updates, every shape and every branch are public: no convergence test, no early
+stop, no reading of a tensor's value.
+
+Shape legend: N points of the first cloud, M of the second, D pixels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, final
+
+import torch
+
+from curator.divergences.cost import LabelledCost, WeightedPoints
+from curator.divergences.schedule import Schedule
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class TransportSolver(Protocol):
+    """Differentiates the entropic transport cost W(first, second) with respect to images."""
+
+    def first_gradient(self, first: WeightedPoints, second: WeightedPoints) -> Tensor:
+        """Return dW / d(images of the first cloud), one row per point."""
+        ...
+
+    def both_gradients(
+        self, first: WeightedPoints, second: WeightedPoints
+    ) -> tuple[Tensor, Tensor]:
+        """Return the gradients with respect to the images of both clouds."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Potentials:
+    """Dual potentials of a transport problem, before the last full update."""
+
+    first_N: Tensor
+    second_M: Tensor
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DenseSinkhorn:
+    """Transport with the whole cost matrix in memory.
+
+    The gradient is the envelope gradient: the last full update fixes the plan, and only the cost
+    is differentiated. The first cloud's gradient uses the plan whose rows sum to its weights, the
+    second's the plan whose columns sum to its weights; they agree at convergence.
+
+    References:
+        [cuturi:13]; [feydy:20], section 3.3.3.
+    """
+
+    cost: LabelledCost
+    schedule: Schedule
+
+    def first_gradient(self, first: WeightedPoints, second: WeightedPoints) -> Tensor:
+        """Return dW / d(images of the first cloud).
+
+        Args:
+            first: N points.
+            second: M points; padding rows change nothing.
+
+        Returns:
+            Rows (N, D) in the dtype of the images.
+        """
+        cost_NM = self.cost.matrix(first, second)
+        potentials = anneal(cost_NM, first.log_weights_N, second.log_weights_N, self.schedule)
+        return self._first(cost_NM, potentials, first, second)
+
+    def both_gradients(
+        self, first: WeightedPoints, second: WeightedPoints
+    ) -> tuple[Tensor, Tensor]:
+        """Return the gradients with respect to the images of both clouds.
+
+        Args:
+            first: N points.
+            second: M points.
+
+        Returns:
+            Rows (N, D) and rows (M, D).
+        """
+        cost_NM = self.cost.matrix(first, second)
+        potentials = anneal(cost_NM, first.log_weights_N, second.log_weights_N, self.schedule)
+        exponents_NM = _exponents(cost_NM, potentials.first_N, first.log_weights_N, self.reg)
+        plan_NM = exponents_NM.softmax(0) * second.log_weights_N.exp()
+        second_MD = self.cost.gradient(plan_NM.T, second.images_ND, first.images_ND)
+        return self._first(cost_NM, potentials, first, second), second_MD
+
+    @property
+    def reg(self) -> float:
+        """The entropic regularisation, in cost units."""
+        return self.schedule.reg
+
+    def _first(
+        self,
+        cost_NM: Tensor,
+        potentials: Potentials,
+        first: WeightedPoints,
+        second: WeightedPoints,
+    ) -> Tensor:
+        """Differentiate through the plan whose rows sum to the first cloud's weights."""
+        exponents_MN = _exponents(cost_NM.T, potentials.second_M, second.log_weights_N, self.reg)
+        plan_MN = exponents_MN.softmax(0) * first.log_weights_N.exp()
+        return self.cost.gradient(plan_MN.T, first.images_ND, second.images_ND)
+
+
+def anneal(
+    cost_NM: Tensor, log_weights_N: Tensor, log_weights_M: Tensor, schedule: Schedule
+) -> Potentials:
+    """Run every update of a schedule.
+
+    Args:
+        cost_NM: Pairwise costs.
+        log_weights_N: Logarithms of the first cloud's weights; -inf is padding.
+        log_weights_M: Logarithms of the second cloud's weights; -inf is padding.
+        schedule: Temperatures and kinds of updates.
+
+    Returns:
+        Potentials ready for the last full update at `schedule.reg`.
+    """
+    cost_MN = cost_NM.T.contiguous()
+    start = schedule.temperatures[0]
+    first_N = softmin(cost_MN, torch.zeros_like(log_weights_M), log_weights_M, start)
+    second_M = softmin(cost_NM, torch.zeros_like(log_weights_N), log_weights_N, start)
+    for reg, relaxation in zip(schedule.temperatures, schedule.relaxations, strict=True):
+        target_N = softmin(cost_MN, second_M, log_weights_M, reg)
+        if relaxation is None:
+            target_M = softmin(cost_NM, first_N, log_weights_N, reg)
+            first_N, second_M = (first_N + target_N) / 2, (second_M + target_M) / 2
+        else:
+            first_N = torch.lerp(first_N, target_N, relaxation)
+            target_M = softmin(cost_NM, first_N, log_weights_N, reg)
+            second_M = torch.lerp(second_M, target_M, relaxation)
+    return Potentials(first_N=first_N, second_M=second_M)
+
+
+def transport_cost(
+    cost_NM: Tensor, log_weights_N: Tensor, log_weights_M: Tensor, schedule: Schedule
+) -> Tensor:
+    """Return the dual value of the transport problem after the last full update.
+
+    Args:
+        cost_NM: Pairwise costs.
+        log_weights_N: Logarithms of the first cloud's weights.
+        log_weights_M: Logarithms of the second cloud's weights.
+        schedule: Temperatures and kinds of updates.
+
+    Returns:
+        A scalar, the entropic cost at convergence.
+    """
+    before = anneal(cost_NM, log_weights_N, log_weights_M, schedule)
+    first_N = softmin(cost_NM.T, before.second_M, log_weights_M, schedule.reg)
+    second_M = softmin(cost_NM, before.first_N, log_weights_N, schedule.reg)
+    return log_weights_N.exp() @ first_N + log_weights_M.exp() @ second_M
+
+
+def softmin(cost_NM: Tensor, potential_N: Tensor, log_weights_N: Tensor, reg: float) -> Tensor:
+    """Return -reg log sum_i exp(log_weights_i + (potential_i - cost_ij) / reg) for every j.
+
+    Args:
+        cost_NM: Costs; the rows are summed over.
+        potential_N: Dual potential of the rows.
+        log_weights_N: Logarithms of the rows' weights; not all -inf.
+        reg: Temperature > 0, in cost units.
+
+    Returns:
+        One value per column, finite whatever the padding.
+    """
+    return _exponents(cost_NM, potential_N, log_weights_N, reg).logsumexp(0) * -reg
+
+
+def _exponents(cost_NM: Tensor, potential_N: Tensor, log_weights_N: Tensor, reg: float) -> Tensor:
+    offsets_N = torch.add(log_weights_N, potential_N, alpha=1 / reg)
+    return torch.add(offsets_N.unsqueeze(1), cost_NM, alpha=-1 / reg)

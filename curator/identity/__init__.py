@@ -1,0 +1,1 @@
+"""Who may knock: the certificate authority, tokens and credentials files."""

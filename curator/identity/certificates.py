@@ -1,0 +1,131 @@
+"""A certificate authority of the curator's own, and the server certificate that it signs."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+_AUTHORITY_DAYS, _SERVER_DAYS = 3650, 825
+_CLOCK_SKEW = timedelta(minutes=5)
+
+
+def create_certificates(folder: Path, host_names: Iterable[str]) -> None:
+    """Make an authority and a server certificate, unless they are there.
+
+    Args:
+        folder: Gets ca.pem, ca.key, server.pem and server.key; keys are readable by the owner only.
+        host_names: DNS names and addresses under which analysts will reach the server; the
+            loopback names and this host's name are always among them.
+    """
+    if (folder / "server.pem").exists():
+        return
+    authority_key = ec.generate_private_key(ec.SECP256R1())
+    authority = _authority(authority_key)
+    server_key = ec.generate_private_key(ec.SECP256R1())
+    names = dict.fromkeys(["localhost", "127.0.0.1", "::1", socket.gethostname(), *host_names])
+    server = _server(server_key, authority, authority_key, names)
+    write_private(folder / "ca.key", _key_bytes(authority_key))
+    write_private(folder / "server.key", _key_bytes(server_key))
+    write_private(folder / "ca.pem", authority.public_bytes(serialization.Encoding.PEM))
+    write_private(folder / "server.pem", server.public_bytes(serialization.Encoding.PEM))
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file that only the owner may read, whole or not at all.
+
+    Args:
+        path: Where to; replaced if it exists.
+        data: What to write.
+    """
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+    partial.rename(path)
+
+
+def _builder(subject: str, days: int) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)]))
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _CLOCK_SKEW)
+        .not_valid_after(now + timedelta(days=days))
+    )
+
+
+def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _authority(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
+    name = "Weir curator authority"
+    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    return (
+        _builder(name, _AUTHORITY_DAYS)
+        .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
+        .public_key(key.public_key())
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_key_usage(signs_certificates=True), critical=True)
+        .add_extension(identifier, critical=False)
+        .sign(key, hashes.SHA256())
+    )
+
+
+def _server(
+    key: ec.EllipticCurvePrivateKey,
+    authority: x509.Certificate,
+    authority_key: ec.EllipticCurvePrivateKey,
+    names: Iterable[str],
+) -> x509.Certificate:
+    identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
+    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
+    return (
+        _builder("Weir curator", _SERVER_DAYS)
+        .issuer_name(authority.subject)
+        .public_key(key.public_key())
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(signs_certificates=False), critical=True)
+        .add_extension(usage, critical=False)
+        .add_extension(identifier, critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False
+        )
+        .sign(authority_key, hashes.SHA256())
+    )
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _key_bytes(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )

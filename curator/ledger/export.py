@@ -1,0 +1,136 @@
+"""A ledger as lines of JSON that anyone can check without the ledger, and that check.
+
+The first line says what follows, the last one says what the entries amount to and where the
+chain ends, so that a shortened file is noticed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from curator.accounting.cost import Cost, event_cost
+from curator.accounting.event_text import event_from_text
+from curator.accounting.orders import ORDERS
+from curator.accounting.second_opinion import second_epsilon
+from curator.ledger.book import Book, replay
+from curator.ledger.chain import Entry, canonical_json
+from curator.ledger.ledger import Ledger
+from curator.ledger.records import ACCOUNTANT, ChainBroken, RunState
+from curator.ledger.shared import statement_of
+from curator.privacy.event import PrivacyEvent
+
+FORMAT: Final = "weir-ledger-export-1"
+_AGREEMENT: Final = 3e-3
+_SAME_COST: Final = 10**9  # costs recomputed on another machine agree to one part in this
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckedTotals:
+    """One data set's totals as exported, and the spent epsilon by the second accountant."""
+
+    dataset: str
+    spent_epsilon: float
+    reserved_epsilon: float
+    second_spent_epsilon: float
+
+
+def export_jsonl(ledger: Ledger) -> Iterator[str]:
+    """Return the lines of a self-contained export, each without its line end.
+
+    Raises:
+        ChainBroken: If the ledger's own entries do not hold.
+    """
+    lines = list(ledger.entries())
+    book, head = replay(lines)
+    yield canonical_json({"format": FORMAT, "accountant": ACCOUNTANT, "orders": list(ORDERS)})
+    for entry in lines:
+        yield canonical_json(asdict(entry))
+    yield canonical_json({"head": list(head), "statements": _statements(book)})
+
+
+def verify_export(lines: Iterable[str]) -> tuple[CheckedTotals, ...]:
+    """Check an export with nothing but itself.
+
+    The chain must hold; replaying it must be possible under the same rule; every epsilon must be
+    exactly the one that the integer costs give; each cost must be that of its event; and the
+    second accountant must not find more than the ledger charged, beyond 3e-3 relative.
+
+    Args:
+        lines: The lines of the export.
+
+    Returns:
+        The totals of each data set.
+
+    Raises:
+        ChainBroken: If anything does not hold; the text says what.
+    """
+    try:
+        first, *middle, last = (json.loads(line) for line in lines)
+        if first != {"format": FORMAT, "accountant": ACCOUNTANT, "orders": list(ORDERS)}:
+            _fail("this version does not know the export's format, accountant or orders")
+        book, head = replay(Entry(**value) for value in middle)
+        told = last["statements"]
+        if last["head"] != list(head):
+            _fail("the export ends before or after the head that it names")
+    except (ValueError, TypeError, KeyError) as error:
+        msg = "the export is not complete lines of JSON"
+        raise ChainBroken(msg) from error
+    if told != _statements(book):
+        _fail("an exported epsilon is not the one that the integer costs give")
+    for run in book.runs.values():
+        _check_costs(run)
+    return tuple(_second_opinion(book, name) for name in sorted(book.datasets))
+
+
+def _statements(book: Book) -> dict[str, Any]:
+    told: dict[str, Any] = {}
+    for name in sorted(book.datasets):
+        statement = statement_of(book, name)
+        told[name] = {
+            "epsilon": statement.budget.epsilon,
+            "delta": statement.budget.delta,
+            "adjacency": str(statement.adjacency),
+            "spent_epsilon": statement.spent_epsilon,
+            "reserved_epsilon": statement.reserved_epsilon,
+        }
+    return told
+
+
+def _check_costs(run: RunState) -> None:
+    for declared, text in ((run.setup, run.setup_event_json), (run.step, run.step_event_json)):
+        if not _close(declared, event_cost(event_from_text(text))):
+            _fail(f"a cost of run {run.run_id!r} is not that of its event")
+
+
+def _close(a: Cost, b: Cost) -> bool:
+    return all(
+        x == y if x is None or y is None else abs(x - y) * _SAME_COST <= max(x, y) + _SAME_COST
+        for x, y in zip(a.units, b.units, strict=True)
+    )
+
+
+def _second_opinion(book: Book, name: str) -> CheckedTotals:
+    statement, rule = statement_of(book, name), book.dataset(name).rule
+    second = second_epsilon(rule, _used(book, name))
+    if second > statement.spent_epsilon * (1 + _AGREEMENT):
+        _fail(f"the second accountant finds that {name!r} spent more than the ledger says")
+    return CheckedTotals(
+        dataset=name,
+        spent_epsilon=statement.spent_epsilon,
+        reserved_epsilon=statement.reserved_epsilon,
+        second_spent_epsilon=second,
+    )
+
+
+def _used(book: Book, name: str) -> Iterator[tuple[PrivacyEvent, int]]:
+    for run in book.runs.values():
+        if run.dataset == name:
+            yield event_from_text(run.setup_event_json), int(run.setup_begun)
+            yield event_from_text(run.step_event_json), run.used
+
+
+def _fail(what: str) -> None:
+    raise ChainBroken(what)

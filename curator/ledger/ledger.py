@@ -1,0 +1,141 @@
+"""What a ledger promises: nothing is used before it is written, and nothing written is un-spent.
+
+Spent is the cost of every run up to its durable mark, with its setup once begun. Reserved is the
+same with the whole declared cost of every open run. Both are recomputed from the runs inside the
+transaction that needs them; no counter exists that could drift.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from curator.accounting.cost import Cost
+from curator.errors import BudgetNumbers
+from curator.ledger.chain import Entry
+from curator.ledger.records import (
+    ACCOUNTANT,
+    Account,
+    ChainBroken,
+    DatasetExists,
+    DatasetRegistration,
+    DatasetState,
+    HolderLost,
+    LedgerConflict,
+    LedgerFromTheFuture,
+    LedgerLocked,
+    RunExists,
+    RunOpening,
+    RunState,
+    RunStatus,
+    Statement,
+)
+
+__all__ = [
+    "ACCOUNTANT",
+    "Account",
+    "ChainBroken",
+    "DatasetExists",
+    "DatasetRegistration",
+    "DatasetState",
+    "HolderLost",
+    "Ledger",
+    "LedgerConflict",
+    "LedgerFromTheFuture",
+    "LedgerLocked",
+    "RunExists",
+    "RunOpening",
+    "RunState",
+    "RunStatus",
+    "Statement",
+]
+
+
+class Ledger(Protocol):
+    """The durable account of every data set.
+
+    Every method may raise `LedgerUnavailable` (then nothing may be computed), and every method
+    that names a data set or a run raises `UnknownDataset` or `UnknownRun` for one never written.
+    Methods that take (holder, epoch) raise `RunClosed` for a closed run, else `HolderLost` when
+    the run is held by another. All of them are atomic and safe to call from many threads.
+    """
+
+    def register_dataset(self, registration: DatasetRegistration) -> DatasetState:
+        """Fix a data set's cap, relation and rule for ever; raises `DatasetExists` the second time."""
+        ...
+
+    def dataset(self, name: str) -> DatasetState:
+        """Return one data set."""
+        ...
+
+    def datasets(self) -> tuple[DatasetState, ...]:
+        """Return all data sets by name."""
+        ...
+
+    def account(self, name: str) -> Account:
+        """Return the rule with the spent and the reserved totals."""
+        ...
+
+    def statement(self, name: str) -> Statement:
+        """Return what the data set has spent and what is left."""
+        ...
+
+    def would_reserve(self, dataset: str, cost: Cost) -> BudgetNumbers:
+        """Return the numbers that reserving `cost` would give; affordable if asked <= budget."""
+        ...
+
+    def open_run(self, opening: RunOpening, holder: str) -> RunState:
+        """Reserve the whole declared cost, at epoch 1, or raise `BudgetExhausted` or `RunExists`."""
+        ...
+
+    def adopt_run(self, run_id: str, holder: str) -> RunState:
+        """Take a run over: the epoch rises, and everything up to the mark counts as answered."""
+        ...
+
+    def advance_mark(self, run_id: str, holder: str, epoch: int, used: int) -> RunState:
+        """Count steps as used before they are.
+
+        The mark never falls (`LedgerConflict`); the present mark again writes nothing; past the
+        declared steps the answer is `RunClosed`. A setup with a cost must have begun before.
+        """
+        ...
+
+    def begin_setup(self, run_id: str, holder: str, epoch: int) -> RunState:
+        """Charge the setup for good, once: a second call is a `LedgerConflict`, in any epoch."""
+        ...
+
+    def store_setup(self, run_id: str, holder: str, epoch: int, payload: bytes) -> RunState:
+        """Keep what the setup released, once and after it has begun, else `LedgerConflict`."""
+        ...
+
+    def setup_payload(self, run_id: str) -> bytes | None:
+        """Return what `store_setup` kept, checked against its digest, or None."""
+        ...
+
+    def close_run(self, run_id: str, holder: str, epoch: int, used: int, reason: str) -> RunState:
+        """End a run; the steps between `used` and the declared number return to the budget.
+
+        `used` is the exact number of steps begun, from `answered` to the mark, else
+        `LedgerConflict`. The setup returns too if it never began.
+        """
+        ...
+
+    def run(self, run_id: str) -> RunState:
+        """Return one run."""
+        ...
+
+    def runs(self, dataset: str | None = None, analyst: str | None = None) -> tuple[RunState, ...]:
+        """Return runs in the order in which they were opened."""
+        ...
+
+    def entries(self, after: int = 0) -> Iterator[Entry]:
+        """Return the entries with a higher sequence number than `after`, in order."""
+        ...
+
+    def head(self) -> tuple[int, str]:
+        """Return the last entry's sequence number and digest; (0, genesis) when there is none."""
+        ...
+
+    def verify(self) -> None:
+        """Check the chain and that everything shown is what the entries say, or raise `ChainBroken`."""
+        ...

@@ -1,0 +1,39 @@
+"""One writer at a time: an advisory lock on a file beside the ledger, gone when its process is."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import final
+
+from curator.ledger.records import LedgerLocked
+
+
+@final
+class WriterLock:
+    """Held from construction until `release` or the end of the process, however it ends."""
+
+    def __init__(self, path: Path) -> None:
+        """Take the lock.
+
+        Raises:
+            LedgerLocked: If another process, or another part of this one, holds it.
+        """
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            msg = (
+                f"{path} is locked: a curator that is running writes this ledger. "
+                "Use its local socket, or stop it first."
+            )
+            raise LedgerLocked(msg) from error
+        self._descriptor: int | None = descriptor
+
+    def release(self) -> None:
+        """Give the lock back; a second call does nothing."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None

@@ -1,0 +1,145 @@
+"""Between rows and frozen values; big integers are decimal text inside JSON, exactly as in entries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, fields
+from typing import Final
+
+from sqlalchemy import Connection, insert, select, update
+
+from curator.accounting.cost import Cost
+from curator.accounting.rule import BudgetRule
+from curator.ledger import schema
+from curator.ledger.book import Book
+from curator.ledger.chain import GENESIS, Entry, canonical_json
+from curator.ledger.entries import dataset_fields
+from curator.ledger.records import DatasetRegistration, DatasetState, RunState, RunStatus
+from curator.privacy.adjacency import Adjacency, Relation, Unit
+from curator.privacy.budget import Budget
+
+_CHANGING: Final = (
+    *("used", "answered", "status", "close_reason", "holder", "epoch"),
+    *("setup_begun", "setup_digest", "closed_at"),
+)
+
+
+def load_book(connection: Connection, dataset: str | None = None) -> Book:
+    """Return one data set with its runs, or everything."""
+    return Book(
+        datasets=load_datasets(connection, dataset), runs=load_runs(connection, dataset=dataset)
+    )
+
+
+def load_datasets(connection: Connection, name: str | None = None) -> dict[str, DatasetState]:
+    """Return the data sets by name, or the one called `name` if there is one."""
+    table = schema.datasets
+    query = select(table) if name is None else select(table).where(table.c.name == name)
+    found = {}
+    for row in connection.execute(query).mappings():
+        registration = DatasetRegistration(
+            name=row["name"],
+            budget=Budget(epsilon=row["epsilon"], delta=row["delta"]),
+            adjacency=Adjacency(relation=Relation(row["relation"]), unit=Unit(row["unit"])),
+            facts_json=row["facts_json"],
+        )
+        rule = BudgetRule.from_json(json.loads(row["rule"]))
+        found[registration.name] = DatasetState(
+            registration=registration, rule=rule, registered_at=row["registered_at"]
+        )
+    return found
+
+
+def load_runs(
+    connection: Connection,
+    *,
+    run_id: str | None = None,
+    dataset: str | None = None,
+    analyst: str | None = None,
+) -> dict[str, RunState]:
+    """Return the runs that fit, in the order in which they were opened."""
+    table = schema.runs
+    query = select(table).order_by(table.c.position)
+    for column, wanted in (
+        (table.c.run_id, run_id),
+        (table.c.dataset, dataset),
+        (table.c.analyst, analyst),
+    ):
+        if wanted is not None:
+            query = query.where(column == wanted)
+    found = {}
+    for row in connection.execute(query).mappings():
+        values = {field.name: row[field.name] for field in fields(RunState)}
+        values["setup"] = Cost.from_json(json.loads(row["setup"]))
+        values["step"] = Cost.from_json(json.loads(row["step"]))
+        values["status"] = RunStatus(row["status"])
+        found[row["run_id"]] = RunState(**values)
+    return found
+
+
+def load_payload(connection: Connection, run_id: str) -> bytes | None:
+    """Return the bytes that a run's setup released, if they were kept."""
+    table = schema.setup_payloads
+    query = select(table.c.payload).where(table.c.run_id == run_id)
+    payload: bytes | None = connection.execute(query).scalar_one_or_none()
+    return payload
+
+
+def load_head(connection: Connection) -> tuple[int, str]:
+    """Return the last entry's number and digest."""
+    table = schema.entries
+    query = select(table.c.seq, table.c.digest).order_by(table.c.seq.desc()).limit(1)
+    row = connection.execute(query).one_or_none()
+    return (row.seq, row.digest) if row else (0, GENESIS)
+
+
+def load_entries(connection: Connection, after: int, at_most: int) -> list[Entry]:
+    """Return the next entries after a sequence number."""
+    table = schema.entries
+    query = select(table).where(table.c.seq > after).order_by(table.c.seq).limit(at_most)
+    return [Entry(**row) for row in connection.execute(query).mappings()]
+
+
+def all_entries(connection: Connection) -> Iterator[Entry]:
+    """Return every entry in order, as one snapshot."""
+    table = schema.entries
+    for row in connection.execute(select(table).order_by(table.c.seq)).mappings():
+        yield Entry(**row)
+
+
+def insert_entry(connection: Connection, entry: Entry) -> None:
+    """Append one entry."""
+    connection.execute(insert(schema.entries).values(asdict(entry)))
+
+
+def insert_dataset(connection: Connection, state: DatasetState) -> None:
+    """Show a new data set."""
+    values = {
+        **dataset_fields(state.registration),
+        "rule": canonical_json(state.rule.to_json()),
+        "registered_at": state.registered_at,
+    }
+    connection.execute(insert(schema.datasets).values(values))
+
+
+def insert_run(connection: Connection, run: RunState) -> None:
+    """Show a new run."""
+    values = {field.name: getattr(run, field.name) for field in fields(RunState)}
+    values["setup"] = json.dumps(run.setup.to_json())
+    values["step"] = json.dumps(run.step.to_json())
+    values["status"] = str(run.status)
+    connection.execute(insert(schema.runs).values(values))
+
+
+def update_run(connection: Connection, run: RunState) -> None:
+    """Show what changed of a run."""
+    values = {name: getattr(run, name) for name in _CHANGING} | {"status": str(run.status)}
+    query = update(schema.runs).where(schema.runs.c.run_id == run.run_id).values(values)
+    connection.execute(query)
+
+
+def insert_payload(connection: Connection, run_id: str, payload: bytes) -> None:
+    """Keep what a setup released."""
+    row = {"run_id": run_id, "payload": payload}
+    connection.execute(insert(schema.setup_payloads).values(row))

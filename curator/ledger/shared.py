@@ -1,0 +1,72 @@
+"""Small checks that every implementation of the ledger makes in the same way."""
+
+from __future__ import annotations
+
+import hashlib
+
+from curator.accounting.cost import event_cost
+from curator.accounting.event_text import event_from_text
+from curator.ledger import entries
+from curator.ledger.book import Book, after
+from curator.ledger.records import (
+    ACCOUNTANT,
+    ChainBroken,
+    LedgerConflict,
+    RunOpening,
+    RunState,
+    Statement,
+)
+
+
+def checked_opening(opening: RunOpening) -> RunOpening:
+    """Return `opening` if it declares the costs of its events.
+
+    Raises:
+        LedgerConflict: If a declared cost is not that of the event beside it.
+    """
+    for cost, text in (
+        (opening.setup, opening.setup_event_json),
+        (opening.step, opening.step_event_json),
+    ):
+        if cost != event_cost(event_from_text(text)):
+            msg = "a declared cost is not the cost of the declared event"
+            raise LedgerConflict(msg)
+    return opening
+
+
+def is_repeated_mark(run: RunState, event: entries.RunEvent) -> bool:
+    """Whether the present holder asks for the present mark again, which writes nothing."""
+    if not isinstance(event, entries.MarkAdvanced) or event.used != run.used:
+        return False
+    return after(run, event, "") == run
+
+
+def checked_payload(run: RunState, payload: bytes | None) -> bytes | None:
+    """Return the payload if it is what the run's entry says, None if there should be none.
+
+    Raises:
+        ChainBroken: If the bytes are missing or were changed.
+    """
+    if not run.setup_digest and payload is None:
+        return None
+    if payload is None or hashlib.sha256(payload).hexdigest() != run.setup_digest:
+        msg = f"the stored setup of run {run.run_id!r} is not what its entry says"
+        raise ChainBroken(msg)
+    return payload
+
+
+def statement_of(book: Book, name: str) -> Statement:
+    """Return the statement of one data set of `book`."""
+    state, account = book.dataset(name), book.account(name)
+    reserved = state.rule.spent_epsilon(account.reserved)
+    open_runs = tuple(run for run in book.runs.values() if run.dataset == name and run.is_open)
+    return Statement(
+        dataset=name,
+        budget=state.registration.budget,
+        adjacency=state.registration.adjacency,
+        spent_epsilon=state.rule.spent_epsilon(account.spent),
+        reserved_epsilon=reserved,
+        remaining_epsilon=max(0.0, state.rule.budget.epsilon - reserved),
+        accountant=ACCOUNTANT,
+        open_runs=open_runs,
+    )

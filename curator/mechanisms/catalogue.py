@@ -1,0 +1,201 @@
+"""The mechanisms that can be asked for by name, and the reading of their parameters.
+
+Everything here happens before a charge and reads the request and public facts only.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, NoReturn, TypeVar
+
+from pydantic import ValidationError
+
+from curator.errors import MalformedRequest
+from curator.mechanisms.dp_sinkhorn import DpSinkhorn, DpSinkhornSpec
+from curator.mechanisms.mean_embedding import MeanEmbedding, MeanEmbeddingSpec
+from curator.mechanisms.specification import Specification, canonical_json
+from curator.privacy.records import ImageSpace
+
+__all__ = [
+    "MAX_PARAMETER_BYTES",
+    "CataloguedMechanism",
+    "canonical_json",
+    "mechanism_names",
+    "parameter_schema",
+    "parse_mechanism",
+]
+
+MAX_PARAMETER_BYTES = 16 * 1024
+
+CataloguedMechanism = DpSinkhorn | MeanEmbedding
+"""Every mechanism of the catalogue; each has its `spec`."""
+
+_MAX_PROBLEMS = 8
+_SPEAKABLE = re.compile(r"[A-Za-z0-9_]{1,40}")
+
+S = TypeVar("S", bound=Specification)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry(Generic[S]):
+    """How one mechanism is read and made."""
+
+    specification: type[S]
+    make: Callable[[S, ImageSpace], CataloguedMechanism]
+
+    def open(self, parameters_json: str, space: ImageSpace) -> CataloguedMechanism:
+        """Read the parameters and make the mechanism.
+
+        Raises:
+            MalformedRequest: If the parameters do not fit the specification.
+
+        Privacy:
+            Reads the request and public facts only.
+        """
+        try:
+            spec = self.specification.model_validate_json(parameters_json, strict=True)
+        except ValidationError as invalid:
+            raise MalformedRequest(_describe(invalid)) from None
+        return self.make(spec, space)
+
+
+_CATALOGUE: dict[str, _Entry[Any]] = {
+    "dp-sinkhorn": _Entry(DpSinkhornSpec, DpSinkhorn),
+    "mean-embedding": _Entry(MeanEmbeddingSpec, MeanEmbedding),
+}
+
+
+def mechanism_names() -> tuple[str, ...]:
+    """Return the wire names of all mechanisms, sorted.
+
+    Privacy:
+        Public constants.
+    """
+    return tuple(sorted(_CATALOGUE))
+
+
+def parameter_schema(name: str) -> dict[str, Any]:
+    """Return the JSON schema of a mechanism's parameters.
+
+    Raises:
+        MalformedRequest: If there is no such mechanism.
+
+    Privacy:
+        Public constants.
+    """
+    specification: type[Specification] = _entry(name).specification
+    return specification.model_json_schema()
+
+
+def parse_mechanism(name: str, parameters_json: str, space: ImageSpace) -> CataloguedMechanism:
+    """Return the mechanism that a request asks for.
+
+    Args:
+        name: Wire name.
+        parameters_json: A JSON object of at most 16 KiB; duplicate keys, NaN and infinities are
+            refused.
+        space: Public image space of the data set.
+
+    Returns:
+        A mechanism ready to be charged for.
+
+    Raises:
+        MalformedRequest: With the path of each wrong field and the rule it breaks; values are
+            never repeated.
+
+    Privacy:
+        Reads the request and public facts only.
+    """
+    entry = _entry(name)
+    _check_text(parameters_json)
+    return entry.open(parameters_json, space)
+
+
+def _entry(name: str) -> _Entry[Any]:
+    """Look a wire name up.
+
+    Raises:
+        MalformedRequest: If there is no such mechanism.
+
+    Privacy:
+        Reads the request only.
+    """
+    entry = _CATALOGUE.get(name)
+    if entry is None:
+        detail = f"mechanism: expected one of {', '.join(mechanism_names())}"
+        raise MalformedRequest(detail)
+    return entry
+
+
+def _check_text(parameters_json: str) -> None:
+    """Refuse text that is long, not JSON, or says something twice.
+
+    Raises:
+        MalformedRequest: With the rule that is broken.
+
+    Privacy:
+        Reads the request only.
+    """
+    if len(parameters_json) > MAX_PARAMETER_BYTES or (
+        len(parameters_json.encode("utf-8", "surrogatepass")) > MAX_PARAMETER_BYTES
+    ):
+        detail = f"parameters: at most {MAX_PARAMETER_BYTES} bytes"
+        raise MalformedRequest(detail)
+    try:
+        parsed = json.loads(
+            parameters_json, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant
+        )
+    except (ValueError, RecursionError):
+        detail = "parameters: not valid JSON"
+        raise MalformedRequest(detail) from None
+    if not isinstance(parsed, dict):
+        detail = "parameters: expected an object"
+        raise MalformedRequest(detail)
+
+
+def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Build an object whose keys differ.
+
+    Raises:
+        MalformedRequest: If a key appears twice.
+
+    Privacy:
+        Reads the request only.
+    """
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        detail = "parameters: a field is given twice"
+        raise MalformedRequest(detail)
+    return fields
+
+
+def _refuse_constant(_: str) -> NoReturn:
+    """Refuse NaN and the infinities, which JSON does not have.
+
+    Raises:
+        MalformedRequest: Always.
+
+    Privacy:
+        Reads the request only.
+    """
+    detail = "parameters: NaN and infinities are not numbers"
+    raise MalformedRequest(detail)
+
+
+def _describe(invalid: ValidationError) -> str:
+    """Return field paths and broken rules, without the values.
+
+    Privacy:
+        Reads the request only.
+    """
+    problems = invalid.errors(include_url=False, include_context=False, include_input=False)
+    shown = [f"{_path(problem['loc'])}: {problem['msg']}" for problem in problems[:_MAX_PROBLEMS]]
+    return "; ".join(shown)
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    parts = (str(part) for part in location)
+    return ".".join(part if _SPEAKABLE.fullmatch(part) else "?" for part in parts) or "parameters"

@@ -1,0 +1,190 @@
+"""DP-Sinkhorn: the clipped and noised gradient of a semi-debiased Sinkhorn loss, paid per step.
+
+Statement and proof: dp_sinkhorn.md. The private batch never decides a shape, a number of updates
+or a branch.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self, final
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from curator.divergences.cost import LabelledCost, uniform_points
+from curator.divergences.large import OnlineSinkhorn, OnlineSolverMissing, fits_dense
+from curator.divergences.schedule import converged, public_diameter, published
+from curator.divergences.semi_debiased import masked_points, private_half, public_half
+from curator.divergences.sinkhorn import DenseSinkhorn, TransportSolver
+from curator.errors import MalformedRequest
+from curator.mechanisms.specification import MAX_ROWS, NoiseMultiplier, Specification, check_rows
+from curator.privacy.event import NoEvent, PrivacyEvent, SampledGaussianEvent, SamplingRate
+from curator.privacy.noise import NoiseSource
+from curator.privacy.private import Private
+from curator.privacy.records import ImageSpace, RecordBatch, Samples
+from curator.privacy.release import Release
+from curator.sanitizer.clipped import clip_to_ball, release_clipped
+from curator.sanitizer.post_process import append_public_rows
+
+
+class DpSinkhornSpec(Specification):
+    """Public parameters of one DP-Sinkhorn run.
+
+    `num_samples` n rows meet private data, `num_debias` n' <= n rows serve the self term only;
+    `reg` is in cost units; `l1_weight` and `label_scale` shape the cost.
+    """
+
+    sampling_rate: Annotated[float, Field(gt=0, le=1)]
+    capacity: Annotated[int, Field(ge=1, le=MAX_ROWS)]
+    num_samples: Annotated[int, Field(ge=1, le=MAX_ROWS)]
+    num_debias: Annotated[int, Field(ge=0, le=MAX_ROWS)]
+    clip_norm: Annotated[float, Field(ge=1e-6, le=1e6)]
+    noise_multiplier: NoiseMultiplier
+    reg: Annotated[float, Field(ge=1e-3, le=1e6)]
+    l1_weight: Annotated[float, Field(ge=0, le=1e3)]
+    label_scale: Annotated[float, Field(ge=0, le=1e3)]
+    schedule: Literal["published", "converged"]
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> Self:
+        if self.num_debias > self.num_samples:
+            msg = "num_debias must not exceed num_samples"
+            raise ValueError(msg)
+        if self.schedule == "converged" and not self.fits_dense:
+            msg = "schedule 'converged' is not offered for this many samples and records"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def fits_dense(self) -> bool:
+        """Whether the cost matrices of this run are kept in memory."""
+        return fits_dense(self.num_samples, max(self.num_samples, self.capacity))
+
+
+@final
+class DpSinkhorn:
+    """Answers each step with the noisy gradient of 2 W(X[0:n], Y) - W(X[0:n], X[n':n'+n]).
+
+    References:
+        [cao:21], algorithm 1.
+    """
+
+    def __init__(self, spec: DpSinkhornSpec, space: ImageSpace) -> None:
+        """Keep the public parameters and choose the solver by public sizes.
+
+        Args:
+            spec: Parameters of the run.
+            space: Public image space of the data set.
+
+        Raises:
+            MalformedRequest: If the sizes need a solver that this curator does not have.
+        """
+        self.spec = spec
+        self.sampling_rate = SamplingRate.at_least(spec.sampling_rate)
+        self.capacity = spec.capacity
+        self._space = space
+        try:
+            self._solver = _solver(spec, space)
+        except OnlineSolverMissing as missing:
+            detail = "num_samples, capacity: too large for the dense solver of this curator"
+            raise MalformedRequest(detail) from missing
+
+    def setup_event(self) -> PrivacyEvent:
+        """Return the one-off cost: none.
+
+        Privacy:
+            Nothing private is read before the first step.
+        """
+        return NoEvent()
+
+    def step_event(self) -> PrivacyEvent:
+        """Return the cost of one gradient.
+
+        Privacy:
+            A Gaussian release of a function, bounded by C, of one fresh Poisson sample.
+        """
+        return SampledGaussianEvent(
+            sampling_rate=self.sampling_rate, noise_multiplier=self.spec.noise_multiplier
+        )
+
+    def check_samples(self, samples: Samples) -> None:
+        """Refuse samples of a shape this run did not declare.
+
+        Raises:
+            MalformedRequest: If there are not n + n' rows of the image size with known labels.
+
+        Privacy:
+            Reads the request and public facts only.
+        """
+        num_rows = self.spec.num_samples + self.spec.num_debias
+        check_rows(samples, self._space, range(num_rows, num_rows + 1))
+
+    def gradient(
+        self, samples: Samples, records: Private[RecordBatch], noise: NoiseSource
+    ) -> Release:
+        """Return the noisy gradient with respect to the images, one row per sample.
+
+        Args:
+            samples: n + n' rows that passed `check_samples`.
+            records: One fresh Poisson sample, padded to the capacity.
+            noise: Secret randomness.
+
+        Returns:
+            n noised rows, then n' rows of the public half, clipped as one block, without noise.
+
+        Privacy:
+            The n rows are one vector clipped to C, so any two batches are 2C apart; the noise has
+            standard deviation 2 * C * noise_multiplier. The n' rows are computed without `records`.
+
+        References:
+            [cao:21], algorithm 1; [mironov:19], theorem 4.
+        """
+        num_samples = self.spec.num_samples
+        public_ND = public_half(self._solver, samples.images_ND, samples.labels_N, num_samples)
+
+        def compute() -> Tensor:
+            private = self._private_rows(samples, records.unseal())
+            return private + public_ND[:num_samples]
+
+        release = release_clipped(
+            compute,
+            shape=(num_samples, self._space.dimension),
+            clip_norm=self.spec.clip_norm,
+            noise_multiplier=self.spec.noise_multiplier,
+            noise=noise,
+        )
+        if self.spec.num_debias == 0:
+            return release
+        debias_rows = public_ND[num_samples:].to(torch.float64)
+        return append_public_rows(release, clip_to_ball(debias_rows, self.spec.clip_norm))
+
+    def _private_rows(self, samples: Samples, batch: RecordBatch) -> Tensor:
+        """Return the half of the gradient that sees the records.
+
+        Privacy:
+            Only ever called inside the sanitizer's guard.
+        """
+        num_samples = self.spec.num_samples
+        images_ND = samples.images_ND[:num_samples]
+        pixels_MD = batch.levels_MD.to(images_ND.dtype) * (2 / self._space.max_level) - 1
+        return private_half(
+            self._solver,
+            uniform_points(images_ND, samples.labels_N[:num_samples]),
+            masked_points(pixels_MD, batch.labels_M, batch.mask_M),
+            batch.mask_M,
+        )
+
+
+def _solver(spec: DpSinkhornSpec, space: ImageSpace) -> TransportSolver:
+    """Return the solver for the public sizes of a run.
+
+    Privacy:
+        Every number comes from the specification and the image space.
+    """
+    cost = LabelledCost(l1_weight=spec.l1_weight, label_scale=spec.label_scale)
+    diameter = public_diameter(space, spec.label_scale)
+    if not spec.fits_dense:
+        return OnlineSinkhorn(cost, diameter=diameter, reg=spec.reg)
+    make = {"published": published, "converged": converged}[spec.schedule]
+    return DenseSinkhorn(cost=cost, schedule=make(diameter, spec.reg))

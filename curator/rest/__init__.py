@@ -1,0 +1,1 @@
+"""Read-only HTTP: budgets, runs and health; never a release."""

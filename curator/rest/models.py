@@ -1,0 +1,146 @@
+"""The documented answers of the REST API."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from curator.data.facts import DatasetFacts
+from curator.ledger.ledger import RunState, Statement
+
+
+class Problem(BaseModel):
+    """An error: what happened in constant words, and what to do next."""
+
+    reason: str
+    message: str
+    remedy: str
+
+
+class Dataset(BaseModel):
+    """Public facts of a data set, as the steward declared them."""
+
+    dataset: str
+    channels: int
+    height: int
+    width: int
+    classes: list[str]
+    nominal_size: int
+    capacity: int
+    sampling_rate: float
+    adjacency: str
+    unit: str
+    epsilon: float
+    delta: float
+
+    @classmethod
+    def of(cls, facts: DatasetFacts) -> Dataset:
+        """Return the answer for one data set.
+
+        Args:
+            facts: What the steward declared.
+        """
+        return cls(
+            dataset=facts.name,
+            channels=facts.channels,
+            height=facts.height,
+            width=facts.width,
+            classes=list(facts.classes),
+            nominal_size=facts.nominal_size,
+            capacity=facts.capacity,
+            sampling_rate=facts.sampling_rate,
+            adjacency=str(facts.adjacency),
+            unit=facts.unit,
+            epsilon=facts.epsilon,
+            delta=facts.delta,
+        )
+
+
+class Run(BaseModel):
+    """A run: its fixed parameters and how far it is."""
+
+    run_id: str
+    dataset: str
+    analyst: str
+    mechanism: str
+    parameters: str
+    status: str
+    close_reason: str
+    steps_used: int
+    steps_reserved: int
+    opened_at: str
+    closed_at: str
+
+    @classmethod
+    def of(cls, state: RunState) -> Run:
+        """Return the answer for one run.
+
+        Args:
+            state: By the ledger. A closed run reserves nothing beyond what it used.
+        """
+        return cls(
+            run_id=state.run_id,
+            dataset=state.dataset,
+            analyst=state.analyst,
+            mechanism=state.mechanism,
+            parameters=state.parameters_json,
+            status=state.status,
+            close_reason=state.close_reason,
+            steps_used=state.used,
+            steps_reserved=state.num_steps if state.is_open else state.used,
+            opened_at=state.opened_at,
+            closed_at=state.closed_at,
+        )
+
+
+class Epsilon(BaseModel):
+    """Epsilon at the data set's delta: the cap, what is spent or reserved, and what is left."""
+
+    budget: float
+    spent: float
+    reserved: float
+    remaining: float
+
+
+class Delta(BaseModel):
+    """Delta is fixed with the budget and is not used up."""
+
+    budget: float
+    spent: float
+    remaining: float
+
+
+class BudgetAnswer(BaseModel):
+    """What is left of a data set, over all analysts, and the caller's open runs."""
+
+    dataset: str
+    adjacency: str
+    unit: str
+    accountant: str
+    epsilon: Epsilon
+    delta: Delta
+    open_runs: list[Run]
+
+    @classmethod
+    def of(cls, statement: Statement, runs: list[Run]) -> BudgetAnswer:
+        """Return the answer for one data set.
+
+        Args:
+            statement: By the ledger.
+            runs: Open runs that the caller may see.
+        """
+        delta = statement.budget.delta
+        used = delta if statement.spent_epsilon > 0 else 0.0
+        return cls(
+            dataset=statement.dataset,
+            adjacency=str(statement.adjacency),
+            unit=statement.adjacency.unit,
+            accountant=statement.accountant,
+            epsilon=Epsilon(
+                budget=statement.budget.epsilon,
+                spent=statement.spent_epsilon,
+                reserved=statement.reserved_epsilon,
+                remaining=statement.remaining_epsilon,
+            ),
+            delta=Delta(budget=delta, spent=used, remaining=delta - used),
+            open_runs=runs,
+        )

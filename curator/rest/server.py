@@ -1,0 +1,73 @@
+"""Run the REST application in a thread of the curator's process."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from dataclasses import dataclass
+from typing import final
+
+import uvicorn
+from fastapi import FastAPI
+
+from curator.identity.listen import PortUnavailable, TlsFiles
+
+_STOP_SECONDS = 5.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RestConfig:
+    """Where and how to listen."""
+
+    host: str
+    port: int
+    tls: TlsFiles | None
+
+
+@final
+class RestServer:
+    """A bound REST server."""
+
+    def __init__(self, app: FastAPI, config: RestConfig) -> None:
+        """Bind the port; port 0 takes a free one.
+
+        Raises:
+            PortUnavailable: If the port cannot be bound.
+        """
+        family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+        self._socket = socket.socket(family, socket.SOCK_STREAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._socket.bind((config.host, config.port))
+        except OSError:
+            self._socket.close()
+            msg = (
+                f"cannot listen on {config.host}:{config.port}: the port is in use or not "
+                "allowed; choose --rest-port"
+            )
+            raise PortUnavailable(msg) from None
+        self.port: int = self._socket.getsockname()[1]
+        tls = config.tls
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=2,
+                ssl_certfile=None if tls is None else tls.certificate,
+                ssl_keyfile=None if tls is None else tls.key,
+            )
+        )
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True, name="rest"
+        )
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish open requests and stop."""
+        self._server.should_exit = True
+        self._thread.join(_STOP_SECONDS)

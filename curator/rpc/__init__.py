@@ -1,0 +1,1 @@
+"""The gRPC shell: transport in and out, no mathematics."""

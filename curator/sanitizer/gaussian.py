@@ -1,0 +1,128 @@
+"""The discrete Gaussian by exact inversion of a 127-bit table.
+
+X has the discrete Gaussian law on the integers with parameter 512. Its absolute value is found by
+inverting a table of P(|X| <= m) with 127 random bits: 63 come from the word that also gives the
+sign, and 64 more are fetched only when the first 63 do not decide (below 2^-50 per draw), so the
+inversion is exact to 2^-127 at one word per draw. 128 X1 + X2 then has standard deviation
+`LATTICE_STD` within a relative 4 exp(-2 pi^2 * 15.99) < 2^-450 of the discrete Gaussian.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from decimal import Decimal, localcontext
+
+import numpy as np
+import numpy.typing as npt
+
+_STD = 512
+_STRIDE = 128
+_TAIL_BITS = 130
+_DIGITS = 90
+_GUIDE_BITS = 12
+_TOP_BITS = 63
+
+Words = npt.NDArray[np.uint64]
+Integers = npt.NDArray[np.int64]
+
+
+@functools.cache
+def one_sided_cdf() -> tuple[int, ...]:
+    """Compute round(2^128 P(|X| <= m)) for m = 0, 1, ... until the tail is below 2^-130.
+
+    Weights exp(-m^2 / (2 * 512^2)) follow the recurrence w(m+1) = w(m) r^(2m+1) with
+    r = exp(-1 / (2 * 512^2)), in 90 decimal digits: 7,000 steps lose less than 5 of them.
+
+    Returns:
+        The table; its last entry is 2^128.
+
+    References:
+        [canonne:20], Definition 1.
+    """
+    with localcontext() as context:
+        context.prec = _DIGITS
+        ratio = (Decimal(-1) / Decimal(2 * _STD * _STD)).exp()
+        step, weight = ratio, Decimal(1)
+        weights = [weight]
+        while weight > Decimal(2) ** -(_TAIL_BITS + 40):
+            weight *= step
+            step *= ratio * ratio
+            weights.append(2 * weight)  # both signs
+        total = sum(weights)
+        scale, running = Decimal(2) ** 128, Decimal(0)
+        table: list[int] = []
+        for value in weights:
+            running += value
+            if 1 - running / total < Decimal(2) ** -_TAIL_BITS:
+                break
+            table.append(int((scale * running / total).to_integral_value()))
+    return (*table, 1 << 128)
+
+
+@functools.cache
+def _tables() -> tuple[Words, tuple[int, ...], Integers]:
+    """Return the top 63 bits of each entry, its low 64 bits, and the guide from the top 12 bits."""
+    entries = [value >> 1 for value in one_sided_cdf()[:-1]]  # 127 bits; the last is never reached
+    high = np.array([value >> 64 for value in entries], dtype=np.uint64)
+    low = tuple(value & (2**64 - 1) for value in entries)
+    starts = np.arange(1 << _GUIDE_BITS, dtype=np.uint64) << np.uint64(_TOP_BITS - _GUIDE_BITS)
+    return high, low, np.searchsorted(high, starts, side="left").astype(np.int64)
+
+
+def invert(words: Words, refine: Callable[[int], Words]) -> Integers:
+    """Map uniform 64-bit words to draws of X.
+
+    Args:
+        words: Uniform words, each used here and nowhere else.
+        refine: Returns that many fresh uniform words from a stream of its own.
+
+    Returns:
+        One draw of the discrete Gaussian with parameter 512 for each word.
+    """
+    high, low, guide = _tables()
+    magnitude_bits = words & np.uint64(2**_TOP_BITS - 1)
+    index = guide[(magnitude_bits >> np.uint64(_TOP_BITS - _GUIDE_BITS)).astype(np.int64)]
+    last = len(high) - 1
+    for _ in range(2):  # enough for the body of the law; the rest is searched
+        index = index + (high[np.minimum(index, last)] < magnitude_bits) * (index <= last)
+    behind = np.flatnonzero((index <= last) & (high[np.minimum(index, last)] < magnitude_bits))
+    index[behind] = np.searchsorted(high, magnitude_bits[behind], side="left")
+    tied = np.flatnonzero((index <= last) & (high[np.minimum(index, last)] == magnitude_bits))
+    if tied.size:
+        _break_ties(index, tied, high, low, refine(tied.size))
+    negative = (words >> np.uint64(_TOP_BITS)).astype(bool)
+    return np.where(negative, -index, index)
+
+
+def _break_ties(
+    index: Integers, tied: Integers, high: Words, low: tuple[int, ...], words: Words
+) -> None:
+    """Decide draws whose first 63 bits equal a table entry's, with 64 more bits each."""
+    for position, word in zip(tied.tolist(), words.tolist(), strict=True):
+        place = int(index[position])
+        boundary = high[place]
+        while place < len(high) and high[place] == boundary and low[place] <= word:
+            place += 1
+        index[position] = place
+
+
+def discrete_gaussian(
+    num_values: int, words: Callable[[int], Words], refine: Callable[[int], Words]
+) -> Integers:
+    """Draw from the discrete Gaussian of standard deviation `LATTICE_STD`.
+
+    Args:
+        num_values: How many draws.
+        words: Returns that many fresh uniform 64-bit words.
+        refine: The same from a stream of its own, almost never asked.
+
+    Returns:
+        int64 draws.
+
+    Privacy:
+        Total variation distance to the exact law is below 2^-117 per draw (ACCOUNTING: 128-bit
+        rows), which adds less than 1e-19 to delta over 3.4 million steps of 39,200 values.
+    """
+    draws = invert(words(2 * num_values), refine)
+    return _STRIDE * draws[:num_values] + draws[num_values:]

@@ -1,0 +1,39 @@
+"""Close a run and return what it did not use, counted exactly under the lock that claims take."""
+
+from __future__ import annotations
+
+from curator.ledger.ledger import RunState
+from curator.service.caller import Caller
+from curator.service.context import Context
+from curator.service.find_run import live_run, run_of
+
+CLOSED_BY_ANALYST = "closed by the analyst"
+
+
+def close_run(context: Context, caller: Caller, run_id: str) -> RunState:
+    """Close a run; closing a closed run changes nothing.
+
+    Args:
+        context: The collaborators.
+        caller: The owner of the run.
+        run_id: Which run.
+
+    Returns:
+        The ledger's record after closing.
+
+    Raises:
+        UnknownRun: If the run is not the caller's.
+        LedgerUnavailable: If the closing cannot be made durable; the run stays as it was.
+    """
+    state = run_of(context, caller, run_id)
+    if not state.is_open:
+        context.live_runs.pop(run_id, None)
+        return state
+    live = live_run(context, caller, run_id)
+    with live.lock:
+        live.closed = True  # no new step is claimed, whatever the ledger says
+        state = context.ledger.close_run(
+            run_id, context.holder, live.epoch, live.used, CLOSED_BY_ANALYST
+        )
+    context.live_runs.pop(run_id, None)
+    return state

@@ -1,0 +1,132 @@
+"""Find a run of a caller, taking over what an earlier process left open."""
+
+from __future__ import annotations
+
+from curator.data.facts import DatasetFacts
+from curator.errors import RunClosed, UnknownRun
+from curator.ledger.ledger import RunState
+from curator.mechanisms.catalogue import parse_mechanism
+from curator.mechanisms.mechanism import ReleasedOnceMechanism
+from curator.sanitizer.stored import decode_release
+from curator.service.caller import Caller
+from curator.service.context import Context
+from curator.service.live_run import LiveRun
+
+
+def run_of(context: Context, caller: Caller, run_id: str) -> RunState:
+    """Return the ledger's record of a run.
+
+    Args:
+        context: The collaborators.
+        caller: Who asks.
+        run_id: Which run.
+
+    Returns:
+        The run as the ledger has it.
+
+    Raises:
+        UnknownRun: If there is none, or it is another analyst's; the words are the same.
+    """
+    state = context.ledger.run(run_id)
+    if state.analyst != caller.name and not caller.sees_everything:
+        raise UnknownRun
+    return state
+
+
+def facts_of_run(context: Context, caller: Caller, run_id: str) -> DatasetFacts:
+    """Return the public facts of a run's data set, without asking the ledger for a live run.
+
+    Args:
+        context: The collaborators.
+        caller: The owner of the run.
+        run_id: Which run.
+
+    Returns:
+        The facts that a step's tensors are checked against.
+
+    Raises:
+        UnknownRun: If the run is not the caller's.
+    """
+    live = context.live_runs.get(run_id)
+    if live is not None and live.analyst == caller.name:
+        return live.facts
+    return context.served(run_of(context, caller, run_id).dataset).facts
+
+
+def live_run(context: Context, caller: Caller, run_id: str) -> LiveRun:
+    """Return an open run as this process holds it.
+
+    Args:
+        context: The collaborators.
+        caller: Who asks; only the owner of a run may use it.
+        run_id: Which run.
+
+    Returns:
+        The live run; after a crash of the last holder its used steps are the durable mark.
+
+    Raises:
+        UnknownRun: If there is none, or it is not the caller's.
+        RunClosed: If it was closed.
+    """
+    live = context.live_runs.get(run_id)
+    if live is not None:
+        if live.analyst != caller.name:
+            raise UnknownRun
+        return live
+    with context.runs_lock:
+        live = context.live_runs.get(run_id)
+        if live is None:
+            state = run_of(context, caller, run_id)
+            if state.analyst != caller.name:
+                raise UnknownRun
+            live = _adopt(context, state)
+            context.live_runs[run_id] = live
+    return live
+
+
+def _adopt(context: Context, state: RunState) -> LiveRun:
+    """Take over an open run that no live process holds.
+
+    Raises:
+        RunClosed: If it is closed, or its one release was charged and then lost in a crash.
+    """
+    if not state.is_open:
+        raise RunClosed
+    state = context.ledger.adopt_run(state.run_id, context.holder)
+    live = make_live(context, state)
+    if isinstance(live.mechanism, ReleasedOnceMechanism) and live.released is None:
+        context.ledger.close_run(
+            state.run_id, context.holder, state.epoch, state.used, "release lost in a crash"
+        )
+        msg = "its one release was charged and lost in a crash; it is never noised again for free"
+        raise RunClosed(msg)
+    return live
+
+
+def make_live(context: Context, state: RunState) -> LiveRun:
+    """Build the holder's state of a run from the ledger's record.
+
+    Args:
+        context: The collaborators.
+        state: A run that this process holds.
+
+    Returns:
+        The live run, with its kept release if it has one.
+    """
+    dataset = context.served(state.dataset)
+    mechanism = parse_mechanism(state.mechanism, state.parameters_json, dataset.facts.space)
+    payload = context.ledger.setup_payload(state.run_id)
+    statement = context.ledger.statement(state.dataset)
+    return LiveRun(
+        run_id=state.run_id,
+        analyst=state.analyst,
+        epoch=state.epoch,
+        num_steps=state.num_steps,
+        mark=state.used,
+        used=state.used,
+        facts=dataset.facts,
+        records=dataset.records,
+        mechanism=mechanism,
+        released=None if payload is None else decode_release(payload),
+        spent_epsilon=statement.spent_epsilon,
+    )

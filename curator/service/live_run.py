@@ -1,0 +1,93 @@
+"""One run as its holder serves it: which steps are claimed, and the answers that are still kept."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from curator.data.facts import DatasetFacts
+from curator.data.sampling import PrivateRecords
+from curator.mechanisms.mechanism import ReleasedOnceMechanism, SampledMechanism
+from curator.privacy.release import Release
+
+KEPT_ANSWERS = 16
+_FIRST_BLOCK, _LARGEST_BLOCK = 8, 4096
+_SHORT_SECONDS, _LONG_SECONDS = 1.0, 2.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """The reply to one step, the same object for every twin of the request."""
+
+    step: int
+    release: Release
+    spent_epsilon: float
+    budget_epsilon: float
+
+
+@dataclass(slots=True)
+class Claim:
+    """One claimed step: what was asked, and the answer to come."""
+
+    digest: bytes
+    answer: Future[Answer]
+
+
+@dataclass(slots=True)
+class MarkBlock:
+    """How many steps to charge ahead: about one to two seconds of work, from public timing only."""
+
+    size: int = _FIRST_BLOCK
+    advanced_at: float | None = None
+
+    def next_size(self, now: float) -> int:
+        """Return the block to charge now, adapted to how long the last one lasted.
+
+        Args:
+            now: Monotonic seconds.
+        """
+        if self.advanced_at is not None:
+            lasted = now - self.advanced_at
+            if lasted < _SHORT_SECONDS:
+                self.size = min(2 * self.size, _LARGEST_BLOCK)
+            elif lasted > _LONG_SECONDS:
+                self.size = max(self.size // 2, 1)
+        self.advanced_at = now
+        return self.size
+
+
+@dataclass(slots=True, eq=False)
+class LiveRun:
+    """State that only the holder of a run has; every field is guarded by `lock`."""
+
+    run_id: str
+    analyst: str
+    epoch: int
+    num_steps: int
+    mark: int  # durable: steps that may have been answered
+    used: int  # claimed steps; never above the mark
+    facts: DatasetFacts
+    records: PrivateRecords
+    mechanism: SampledMechanism | ReleasedOnceMechanism
+    released: Release | None = None  # of a mechanism that releases once
+    closed: bool = False
+    spent_epsilon: float = 0.0
+    block: MarkBlock = field(default_factory=MarkBlock)
+    claims: OrderedDict[int, Claim] = field(default_factory=OrderedDict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def keep(self, step: int, claim: Claim) -> None:
+        """Remember a claim and forget the oldest answered ones.
+
+        Args:
+            step: The claimed step.
+            claim: What was asked.
+        """
+        self.claims[step] = claim
+        while len(self.claims) > KEPT_ANSWERS:
+            oldest = next(iter(self.claims))
+            if not self.claims[oldest].answer.done():
+                return
+            del self.claims[oldest]

@@ -1,0 +1,134 @@
+"""Open a run: reserve its whole declared cost, and make its one release if it has one."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from curator.errors import CuratorError, MalformedRequest, UnknownRun
+from curator.ledger.ledger import RunOpening, RunState
+from curator.mechanisms.catalogue import canonical_json, parse_mechanism
+from curator.mechanisms.mechanism import ReleasedOnceMechanism
+from curator.privacy.event import check_num_steps
+from curator.sanitizer.stored import encode_release
+from curator.service.caller import Caller
+from curator.service.context import Context, ServedDataset
+from curator.service.find_run import make_live, run_of
+from curator.service.live_run import LiveRun
+from curator.service.policy import check_policy
+
+_KEY_LENGTHS = range(16, 129)
+_SETUP_ROWS = 512
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunRequest:
+    """What an analyst asks for."""
+
+    dataset: str
+    mechanism: str
+    parameters_json: str
+    num_steps: int
+    idempotency_key: str
+
+
+def open_run(context: Context, caller: Caller, request: RunRequest) -> RunState:
+    """Open a run, or return the one that the same key opened before.
+
+    Args:
+        context: The collaborators.
+        caller: Who asks.
+        request: What is asked.
+
+    Returns:
+        The ledger's record of the run.
+
+    Raises:
+        UnknownDataset: If there is no such data set.
+        MalformedRequest: If a parameter is not valid, or the key was used for another run.
+        BudgetExhausted: If the rest of the budget cannot afford the declared steps.
+        NotPermitted: If the policy of the data set forbids the parameters.
+    """
+    dataset = context.served(request.dataset)
+    mechanism = parse_mechanism(request.mechanism, request.parameters_json, dataset.facts.space)
+    check_policy(mechanism, dataset.facts)
+    try:
+        check_num_steps(request.num_steps)
+    except ValueError as error:
+        raise MalformedRequest(str(error)) from None
+    opening = RunOpening.of_events(
+        run_id=_run_id(caller, request.idempotency_key),
+        dataset=request.dataset,
+        analyst=caller.name,
+        mechanism=request.mechanism,
+        parameters_json=canonical_json(mechanism.spec),
+        setup_event=mechanism.setup_event(),
+        step_event=mechanism.step_event(),
+        num_steps=request.num_steps,
+    )
+    with context.runs_lock:
+        existing = _find(context, opening.run_id)
+        if existing is not None and not _is_same(existing, opening):
+            msg = "idempotency_key was used for another run"
+            raise MalformedRequest(msg)
+        if existing is None:
+            live = make_live(context, context.ledger.open_run(opening, context.holder))
+            live.lock.acquire()  # steps and twins of this request wait until it is ready
+            context.live_runs[live.run_id] = live
+    if existing is None:
+        try:
+            _prepare(context, live, dataset)
+        finally:
+            live.lock.release()
+    elif (twin := context.live_runs.get(opening.run_id)) is not None:
+        with twin.lock:
+            pass
+    return run_of(context, caller, opening.run_id)
+
+
+def _prepare(context: Context, live: LiveRun, dataset: ServedDataset) -> None:
+    """Make the one release of a run that has one: charged first, kept durably before first use.
+
+    Raises:
+        CuratorError: If it failed; the charge stands and the run is closed.
+    """
+    mechanism = live.mechanism
+    if not isinstance(mechanism, ReleasedOnceMechanism):
+        return
+    context.ledger.begin_setup(live.run_id, context.holder, live.epoch)
+    try:
+        release = mechanism.setup(dataset.records.batches(_SETUP_ROWS), context.noise)
+        context.ledger.store_setup(live.run_id, context.holder, live.epoch, encode_release(release))
+    except Exception:
+        live.closed = True
+        context.live_runs.pop(live.run_id, None)
+        context.ledger.close_run(
+            live.run_id, context.holder, live.epoch, live.used, "the one release failed"
+        )
+        raise CuratorError from None
+    live.released = release
+    live.spent_epsilon = context.ledger.statement(live.facts.name).spent_epsilon
+
+
+def _run_id(caller: Caller, key: str) -> str:
+    """Derive the run id, so that a repeated request finds the run it opened.
+
+    Raises:
+        MalformedRequest: If the key is too short to be unique, or too long.
+    """
+    if len(key) not in _KEY_LENGTHS:
+        msg = "idempotency_key must have 16 to 128 characters"
+        raise MalformedRequest(msg)
+    return hashlib.sha256(f"{caller.name}\0{key}".encode()).hexdigest()[:32]
+
+
+def _find(context: Context, run_id: str) -> RunState | None:
+    try:
+        return context.ledger.run(run_id)
+    except UnknownRun:
+        return None
+
+
+def _is_same(state: RunState, opening: RunOpening) -> bool:
+    fields = ("dataset", "analyst", "mechanism", "parameters_json", "num_steps")
+    return all(getattr(state, name) == getattr(opening, name) for name in fields)

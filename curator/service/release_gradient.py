@@ -1,0 +1,160 @@
+"""Answer one step: claim it, charge it durably, then compute; a twin gets the same answer."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from curator.errors import (
+    CuratorError,
+    LedgerUnavailable,
+    RunClosed,
+    StepConflict,
+    StepLost,
+    StepOutOfOrder,
+)
+from curator.mechanisms.mechanism import SampledMechanism
+from curator.privacy.records import Samples
+from curator.privacy.release import Release
+from curator.service.caller import Caller
+from curator.service.context import Context
+from curator.service.find_run import live_run
+from curator.service.live_run import Answer, Claim, LiveRun
+
+USED_UP = "declared steps used"
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class StepRequest:
+    """One decoded step. `digest` covers the decoded images, labels and shape."""
+
+    run_id: str
+    step: int
+    samples: Samples
+    digest: bytes
+
+
+def release_gradient(context: Context, caller: Caller, request: StepRequest) -> Future[Answer]:
+    """Claim a step and return its answer to come.
+
+    The computation outlives the request; nothing private is read before the charge is durable.
+
+    Args:
+        context: The collaborators.
+        caller: Who asks.
+        request: The decoded, validated request.
+
+    Returns:
+        The answer of this step; a repeated request gets the same future.
+
+    Raises:
+        UnknownRun: If the run is not the caller's.
+        RunClosed: If the run has used its steps or was closed.
+        StepLost: If the step was charged and its answer is no longer kept.
+        StepConflict: If the step was asked with other images.
+        StepOutOfOrder: If the step is not the next one.
+        MalformedRequest: If the samples do not fit the run's specification.
+        LedgerUnavailable: If the charge cannot be made durable.
+    """
+    live = live_run(context, caller, request.run_id)
+    with live.lock:
+        known = live.claims.get(request.step)
+        if known is not None:
+            if known.digest != request.digest:
+                raise StepConflict
+            return known.answer
+        _check_order(live, request.step)
+        live.mechanism.check_samples(request.samples)
+        if request.step > live.mark:
+            _advance_mark(context, live)
+        claim = Claim(digest=request.digest, answer=Future())
+        live.used = request.step
+        live.keep(request.step, claim)
+        spent = live.spent_epsilon
+    context.executor.submit(_compute, context, live, request, claim.answer, spent)
+    return claim.answer
+
+
+def _check_order(live: LiveRun, step: int) -> None:
+    """Refuse a step that is not the next one.
+
+    Raises:
+        RunClosed: If there is no next step.
+        StepLost: If the step was used already.
+        StepOutOfOrder: If it lies ahead.
+    """
+    if live.closed or step > live.num_steps:
+        raise RunClosed
+    if step <= live.used:
+        raise StepLost
+    if step != live.used + 1:
+        msg = f"the next step of this run is {live.used + 1}"
+        raise StepOutOfOrder(msg)
+
+
+def _advance_mark(context: Context, live: LiveRun) -> None:
+    """Charge the next block of steps durably.
+
+    Raises:
+        LedgerUnavailable: If the ledger does not confirm; nothing will be computed.
+    """
+    block = live.block.next_size(context.monotonic())
+    mark = min(live.mark + block, live.num_steps)
+    context.ledger.advance_mark(live.run_id, context.holder, live.epoch, mark)
+    live.mark = mark
+    try:
+        live.spent_epsilon = context.ledger.statement(live.facts.name).spent_epsilon
+    except LedgerUnavailable:
+        _logger.warning("statement unavailable after a charge")
+
+
+def _compute(
+    context: Context, live: LiveRun, request: StepRequest, answer: Future[Answer], spent: float
+) -> None:
+    """Compute a charged step; whatever fails here outside the sanitizer is one opaque error."""
+    try:
+        release = _gradient(context, live, request.samples)
+    except BaseException:  # noqa: BLE001 - the text may hold anything; it stays here
+        answer.set_exception(CuratorError())
+        _logger.error("a charged step could not be answered")  # noqa: TRY400 - no exception text
+    else:
+        answer.set_result(
+            Answer(
+                step=request.step,
+                release=release,
+                spent_epsilon=spent,
+                budget_epsilon=live.facts.epsilon,
+            )
+        )
+    if request.step == live.num_steps:
+        _close_used_up(context, live)
+
+
+def _close_used_up(context: Context, live: LiveRun) -> None:
+    """Close a run whose declared steps are all used; nothing is returned, so failing is harmless."""
+    with live.lock:
+        live.closed = True
+        try:
+            context.ledger.close_run(live.run_id, context.holder, live.epoch, live.used, USED_UP)
+        except CuratorError:
+            _logger.warning("a used-up run could not be closed in the ledger")
+
+
+def _gradient(context: Context, live: LiveRun, samples: Samples) -> Release:
+    """Run the mechanism.
+
+    Raises:
+        CuratorError: If a mechanism that releases once has no release.
+    """
+    mechanism = live.mechanism
+    if isinstance(mechanism, SampledMechanism):
+        records = live.records.poisson_batch(
+            mechanism.sampling_rate, mechanism.capacity, context.noise
+        )
+        return mechanism.gradient(samples, records, context.noise)
+    if live.released is None:
+        raise CuratorError
+    return mechanism.gradient(samples, live.released)

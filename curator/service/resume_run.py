@@ -1,0 +1,31 @@
+"""Tell a client where its run stands; the ledger is the truth, never the client."""
+
+from __future__ import annotations
+
+from curator.ledger.ledger import RunState
+from curator.service.caller import Caller
+from curator.service.context import Context
+from curator.service.find_run import live_run, run_of
+
+
+def resume_run(context: Context, caller: Caller, run_id: str) -> tuple[RunState, int]:
+    """Return a run and the step that is expected next.
+
+    Args:
+        context: The collaborators.
+        caller: Who asks.
+        run_id: Which run.
+
+    Returns:
+        The ledger's record, and the next step; for a closed run the step after the last used one.
+
+    Raises:
+        UnknownRun: If the run is not the caller's.
+        RunClosed: If its one release was lost in a crash.
+    """
+    state = run_of(context, caller, run_id)
+    if not state.is_open or state.analyst != caller.name:
+        return state, state.used + 1
+    live = live_run(context, caller, run_id)
+    with live.lock:
+        return run_of(context, caller, run_id), live.used + 1

@@ -1,0 +1,1 @@
+"""Structured logs of requests; never of data."""

@@ -1,0 +1,88 @@
+"""One JSON line per request, from an allow-list of fields.
+
+No tensor, norm, realised batch size or exception text ever gets here: the only doors are
+`log_request` with named, typed fields and constant messages from inside the curator.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import final
+
+_FIELDS = ("request_id", "method", "caller", "outcome", "duration")
+_BUCKETS = (0.01, 0.1, 1.0, 10.0)
+
+
+def duration_bucket(seconds: float) -> str:
+    """Return a coarse duration; an exact one would be a measurement.
+
+    Args:
+        seconds: How long a call took.
+    """
+    for bound in _BUCKETS:
+        if seconds <= bound:
+            return f"<={bound:g}s"
+    return f">{_BUCKETS[-1]:g}s"
+
+
+def log_request(
+    logger: logging.Logger,
+    *,
+    request_id: str,
+    method: str,
+    caller: str,
+    outcome: str,
+    seconds: float,
+) -> None:
+    """Log one finished call.
+
+    Args:
+        logger: Of the shell that served it.
+        request_id: Also sent to the caller with an error.
+        method: Full method name.
+        caller: Name of the authenticated caller, or empty.
+        outcome: OK or the reason of an error.
+        seconds: Duration; only its bucket is written.
+    """
+    logger.info(
+        "request",
+        extra={
+            "request_id": request_id,
+            "method": method,
+            "caller": caller,
+            "outcome": outcome,
+            "duration": duration_bucket(seconds),
+        },
+    )
+
+
+@final
+class JsonFormatter(logging.Formatter):
+    """Format a record as one JSON line; exception information is dropped."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line.
+
+        Args:
+            record: Of any logger of the curator.
+        """
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+        }
+        line |= {name: getattr(record, name) for name in _FIELDS if hasattr(record, name)}
+        return json.dumps(line, ensure_ascii=True)
+
+
+def configure_logging() -> None:
+    """Send the curator's own loggers, and warnings of libraries, to standard error as JSON."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.ERROR)
+    logging.getLogger("curator").setLevel(logging.INFO)
