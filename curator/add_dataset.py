@@ -7,7 +7,7 @@ import shutil
 
 from curator.clock import utc_now
 from curator.data.errors import SourceError
-from curator.data.facts import DatasetFacts
+from curator.privacy.facts import DatasetFacts
 from curator.data.preflight import check_source
 from curator.data.readers import read_source
 from curator.data.store import content_fingerprint, write_store

@@ -15,7 +15,7 @@ import torch
 
 from curator.clock import utc_now
 from curator.config import CuratorConfig
-from curator.data.facts import DatasetFacts
+from curator.privacy.facts import DatasetFacts
 from curator.data.sampling import PrivateRecords
 from curator.data.store import open_store
 from curator.errors import LedgerUnavailable

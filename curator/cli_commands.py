@@ -13,7 +13,7 @@ from curator.add_dataset import add_dataset
 from curator.bootstrap import create_curator, drain_on_signals
 from curator.clock import utc_now
 from curator.config import CuratorConfig, load_config
-from curator.data.facts import DatasetFacts
+from curator.privacy.facts import DatasetFacts
 from curator.folder import CuratorFolder, initialise
 from curator.ledger.export import export_jsonl, verify_export
 from curator.ledger.records import Statement

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from curator.data.errors import SourceError
-from curator.data.facts import DatasetFacts
+from curator.privacy.facts import DatasetFacts
 from curator.data.images import LabelledImages
 
 

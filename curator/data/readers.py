@@ -75,7 +75,7 @@ def _read_npz(path: Path, keys: tuple[str, str] | None) -> LabelledImages:
         SourceError: If the file or an array is missing or damaged.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             names = set(archive.files)
             candidates = (keys,) if keys else _NPZ_KEYS
             chosen = next((pair for pair in candidates if names >= set(pair)), None)

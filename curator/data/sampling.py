@@ -7,6 +7,7 @@ second class here, for a replace-one ledger.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import final
 
@@ -29,7 +30,7 @@ class PrivateRecords:
 
     def __init__(self, images: LabelledImages) -> None:
         """Take the stored images; they stay memory-mapped."""
-        self._levels = images.levels.reshape(len(images.levels), -1)
+        self._levels = images.levels.reshape(len(images.levels), math.prod(images.levels.shape[1:]))
         self._labels = images.labels
 
     def __repr__(self) -> str:

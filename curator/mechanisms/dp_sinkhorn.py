@@ -27,6 +27,8 @@ from curator.privacy.release import Release
 from curator.sanitizer.clipped import clip_to_ball, release_clipped
 from curator.sanitizer.post_process import append_public_rows
 
+_MAX_PIXELS = 1 << 28
+
 
 class DpSinkhornSpec(Specification):
     """Public parameters of one DP-Sinkhorn run.
@@ -66,6 +68,9 @@ class DpSinkhornSpec(Specification):
 class DpSinkhorn:
     """Answers each step with the noisy gradient of 2 W(X[0:n], Y) - W(X[0:n], X[n':n'+n]).
 
+    The published schedule runs in float32, the converged one, which single precision would spoil,
+    in float64.
+
     References:
         [cao:21], algorithm 1.
     """
@@ -78,12 +83,17 @@ class DpSinkhorn:
             space: Public image space of the data set.
 
         Raises:
-            MalformedRequest: If the sizes need a solver that this curator does not have.
+            MalformedRequest: If the sizes are absurd for images of this size, or need a solver
+                that this curator does not have.
         """
+        if max(2 * spec.num_samples, spec.capacity) * space.dimension > _MAX_PIXELS:
+            detail = "num_samples, capacity: too many images of this size"
+            raise MalformedRequest(detail)
         self.spec = spec
         self.sampling_rate = SamplingRate.at_least(spec.sampling_rate)
         self.capacity = spec.capacity
         self._space = space
+        self._dtype = torch.float64 if spec.schedule == "converged" else torch.float32
         try:
             self._solver = _solver(spec, space)
         except OnlineSolverMissing as missing:
@@ -141,10 +151,11 @@ class DpSinkhorn:
             [cao:21], algorithm 1; [mironov:19], theorem 4.
         """
         num_samples = self.spec.num_samples
-        public_ND = public_half(self._solver, samples.images_ND, samples.labels_N, num_samples)
+        images_ND = samples.images_ND.to(self._dtype)
+        public_ND = public_half(self._solver, images_ND, samples.labels_N, num_samples)
 
         def compute() -> Tensor:
-            private = self._private_rows(samples, records.unseal())
+            private = self._private_rows(images_ND, samples.labels_N, records.unseal())
             return private + public_ND[:num_samples]
 
         release = release_clipped(
@@ -159,18 +170,17 @@ class DpSinkhorn:
         debias_rows = public_ND[num_samples:].to(torch.float64)
         return append_public_rows(release, clip_to_ball(debias_rows, self.spec.clip_norm))
 
-    def _private_rows(self, samples: Samples, batch: RecordBatch) -> Tensor:
+    def _private_rows(self, images_ND: Tensor, labels_N: Tensor, batch: RecordBatch) -> Tensor:
         """Return the half of the gradient that sees the records.
 
         Privacy:
             Only ever called inside the sanitizer's guard.
         """
         num_samples = self.spec.num_samples
-        images_ND = samples.images_ND[:num_samples]
-        pixels_MD = batch.levels_MD.to(images_ND.dtype) * (2 / self._space.max_level) - 1
+        pixels_MD = batch.levels_MD.to(self._dtype) * (2 / self._space.max_level) - 1
         return private_half(
             self._solver,
-            uniform_points(images_ND, samples.labels_N[:num_samples]),
+            uniform_points(images_ND[:num_samples], labels_N[:num_samples]),
             masked_points(pixels_MD, batch.labels_M, batch.mask_M),
             batch.mask_M,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from curator.data.facts import DatasetFacts
+from curator.privacy.facts import DatasetFacts
 from curator.ledger.ledger import RunState, Statement
 
 

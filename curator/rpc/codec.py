@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from curator.data.facts import DatasetFacts
+from curator.privacy.facts import DatasetFacts
 from curator.errors import MalformedRequest
 from curator.ledger.ledger import RunState, RunStatus, Statement
 from curator.mechanisms.catalogue import mechanism_names, parameter_schema

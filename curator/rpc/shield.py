@@ -17,7 +17,7 @@ import grpc
 
 from curator.errors import CuratorError
 from curator.rpc.identity import Authenticator
-from curator.rpc.status import REFUSAL_KEY, STATUS, encode_refusal, status_text
+from curator.rpc.status import REFUSAL_KEY, encode_refusal, status_code, status_text
 from curator.service.caller import Caller
 from curator.telemetry.log import log_request
 
@@ -121,4 +121,4 @@ def _abort(context: grpc.ServicerContext, error: CuratorError, request_id: str) 
     context.set_trailing_metadata(
         ((REFUSAL_KEY, encode_refusal(error, request_id).SerializeToString()),)
     )
-    context.abort(STATUS[type(error)], status_text(error))
+    context.abort(status_code(error), status_text(error))

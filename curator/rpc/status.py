@@ -28,6 +28,15 @@ STATUS: dict[type[errors.CuratorError], grpc.StatusCode] = {
 }
 
 
+def status_code(error: errors.CuratorError) -> grpc.StatusCode:
+    """Return the code of an error, or of its nearest ancestor in the table.
+
+    Args:
+        error: What happened.
+    """
+    return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+
+
 def encode_refusal(error: errors.CuratorError, request_id: str) -> refusal_pb2.Refusal:
     """Encode an error for the trailing metadata.
 

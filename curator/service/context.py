@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
-from curator.data.facts import DatasetFacts
+from curator.privacy.facts import DatasetFacts
 from curator.data.sampling import PrivateRecords
 from curator.errors import UnknownDataset
 from curator.ledger.ledger import Ledger

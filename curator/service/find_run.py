@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from curator.data.facts import DatasetFacts
+from curator.privacy.facts import DatasetFacts
 from curator.errors import RunClosed, UnknownRun
 from curator.ledger.ledger import RunState
 from curator.mechanisms.catalogue import parse_mechanism

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from curator.data.facts import DatasetFacts
+from curator.privacy.facts import DatasetFacts
 from curator.errors import NotPermitted
 from curator.mechanisms.mechanism import ReleasedOnceMechanism, SampledMechanism
 from curator.privacy.event import SamplingRate

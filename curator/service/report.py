@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from curator.data.facts import DatasetFacts
+from curator.privacy.facts import DatasetFacts
 from curator.ledger.ledger import RunState, Statement
 from curator.service.caller import Caller
 from curator.service.context import Context

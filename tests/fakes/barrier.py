@@ -1,0 +1,217 @@
+"""A barrier without a curator: a ledger in memory, and gradients of a known quadratic.
+
+The gradient is that of sum_i |image_i - template(label_i)|^2 / 2, plus noise that depends on run
+and step alone, so that training visibly converges to the templates and a retry returns the same
+bytes. Every step costs one unit of the budget; epsilon is that count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeVar
+
+import torch
+from torch import Tensor
+
+from analyst.errors import AnalystError, BudgetExhausted, BudgetNumbers, RequestRefused
+
+ErrorT = TypeVar("ErrorT", bound=AnalystError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FakeDataset:
+    name: str = "digits"
+    channels: int = 1
+    height: int = 8
+    width: int = 8
+    classes: tuple[str, ...] = tuple("0123456789")
+    nominal_size: int = 1437
+    capacity: int = 90
+    sampling_rate: float = 40 / 1437
+    adjacency: str = "add or remove one"
+    unit: str = "one image"
+    epsilon: float = 100.0
+    delta: float = 1e-5
+
+
+@dataclass(frozen=True, kw_only=True)
+class FakePlan:
+    num_steps: int
+    affordable_steps: int
+    epsilon_after: float
+    epsilon_alone: float
+    remaining: float
+    fits: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class FakeBudget:
+    dataset: str
+    epsilon: float
+    delta: float
+    spent: float
+    reserved: float
+    remaining: float
+    adjacency: str
+    unit: str
+    accountant: str = "counting"
+
+
+@dataclass
+class Account:
+    """One run in the ledger."""
+
+    num_steps: int
+    used: int = 0
+    closed: bool = False
+
+
+def templates(dataset: FakeDataset) -> Tensor:
+    """Return a fixed image per class in [-.8, .8], [K, C, H, W]."""
+    randomness = torch.Generator().manual_seed(17)
+    shape = (len(dataset.classes), dataset.channels, dataset.height, dataset.width)
+    return torch.rand(shape, generator=randomness) * 1.6 - 0.8
+
+
+def make_error(kind: type[ErrorT]) -> ErrorT:
+    """Return an error as the client would raise it, with words of this test."""
+    if issubclass(kind, RequestRefused):
+        return kind("TEST", "no answer", remedy="wait")
+    return kind("no answer", "wait")
+
+
+def budget_exhausted(budget: FakeBudget, num_steps: int) -> BudgetExhausted:
+    """Return the refusal that a curator with this budget gives."""
+    numbers = BudgetNumbers(
+        budget=budget.epsilon,
+        spent=budget.spent,
+        reserved=budget.reserved,
+        asked=budget.reserved + num_steps,
+        remaining=budget.remaining,
+        delta=budget.delta,
+    )
+    reason = "PRIVACY_BUDGET_EXHAUSTED"
+    return BudgetExhausted(reason, "too much", remedy="ask for less", numbers=numbers)
+
+
+class FakeBarrier:
+    """Implements `analyst.training.ports.BarrierPort`."""
+
+    def __init__(self, dataset: FakeDataset | None = None, *, noise_std: float = 0.1) -> None:
+        self.dataset = dataset or FakeDataset()
+        self.noise_std = noise_std
+        self.accounts: dict[str, Account] = {}
+        self.opened: list[tuple[str, dict[str, Any], int]] = []
+        self.asked: list[tuple[int, str]] = []
+        self.before_gradient: Callable[[FakeRun], None] = lambda run: None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        return None
+
+    def datasets(self) -> list[FakeDataset]:
+        return [self.dataset]
+
+    def describe(self, dataset: str) -> FakeDataset:
+        return self.dataset
+
+    def budget(self, dataset: str) -> FakeBudget:
+        spent = sum(account.used for account in self.accounts.values())
+        reserved = sum(a.used if a.closed else a.num_steps for a in self.accounts.values())
+        facts = self.dataset
+        return FakeBudget(
+            dataset=facts.name,
+            epsilon=facts.epsilon,
+            delta=facts.delta,
+            spent=float(spent),
+            reserved=float(reserved),
+            remaining=facts.epsilon - reserved,
+            adjacency=facts.adjacency,
+            unit=facts.unit,
+        )
+
+    def plan(
+        self,
+        dataset: str,
+        mechanism: str,
+        parameters: dict[str, Any],
+        *,
+        num_steps: int | None = None,
+        epsilon: float | None = None,
+    ) -> FakePlan:
+        budget = self.budget(dataset)
+        affordable = int(budget.remaining)
+        steps = num_steps if num_steps is not None else affordable
+        if epsilon is not None:
+            steps = int(epsilon)
+        return FakePlan(
+            num_steps=steps,
+            affordable_steps=affordable,
+            epsilon_after=budget.reserved + steps,
+            epsilon_alone=float(steps),
+            remaining=budget.remaining,
+            fits=steps <= affordable,
+        )
+
+    def open_run(
+        self, dataset: str, mechanism: str, parameters: dict[str, Any], *, num_steps: int
+    ) -> FakeRun:
+        budget = self.budget(dataset)
+        if num_steps > budget.remaining:
+            raise budget_exhausted(budget, num_steps)
+        self.opened.append((mechanism, parameters, num_steps))
+        run_id = f"run-{len(self.accounts)}"
+        self.accounts[run_id] = Account(num_steps)
+        return FakeRun(self, run_id)
+
+    def resume_run(self, run_id: str) -> FakeRun:
+        return FakeRun(self, run_id)
+
+
+@dataclass
+class FakeRun:
+    """A handle on an account; `next_step` comes from the ledger when the handle is made."""
+
+    barrier: FakeBarrier
+    run_id: str
+    next_step: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.next_step = self.account.used + 1
+
+    @property
+    def account(self) -> Account:
+        return self.barrier.accounts[self.run_id]
+
+    @property
+    def num_steps(self) -> int:
+        return self.account.num_steps
+
+    @property
+    def spent_epsilon(self) -> float:
+        return self.barrier.budget("").spent
+
+    @property
+    def budget_epsilon(self) -> float:
+        return self.barrier.dataset.epsilon
+
+    def gradient(self, images: Tensor, labels: Tensor) -> Tensor:
+        self.barrier.before_gradient(self)
+        digest = hashlib.sha256(images.numpy().tobytes()).hexdigest()
+        self.barrier.asked.append((self.next_step, digest))
+        randomness = torch.Generator().manual_seed(self.next_step)
+        noise = torch.randn(images.shape, generator=randomness) * self.barrier.noise_std
+        gradient = images - templates(self.barrier.dataset)[labels] + noise
+        self.account.used = max(self.account.used, self.next_step)
+        self.next_step += 1
+        return gradient
+
+    def backward(self, images: Tensor, labels: Tensor) -> None:
+        torch.autograd.backward([images], [self.gradient(images.detach(), labels)])
+
+    def close(self) -> None:
+        self.account.closed = True

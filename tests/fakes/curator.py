@@ -1,0 +1,117 @@
+"""The use cases on a memory ledger, with a mechanism that records what it was given."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import torch
+
+from curator.data.images import LabelledImages
+from curator.data.sampling import PrivateRecords
+from curator.ledger.ledger import Ledger
+from curator.ledger.memory import MemoryLedger
+from curator.ledger.records import DatasetRegistration, RunState
+from curator.privacy.facts import DatasetFacts
+from curator.privacy.records import Samples
+from curator.service.caller import Caller, Role
+from curator.service.context import Context, ServedDataset
+from curator.service.open_run import RunRequest, open_run
+from curator.service.release_gradient import StepRequest
+from tests.fakes.facts import small_facts
+from tests.fakes.noise import SeededNoise
+
+ALICE, BOB = Caller("alice", Role.ANALYST), Caller("bob", Role.ANALYST)
+STEWARD = Caller("steward", Role.STEWARD)
+
+SINKHORN: dict[str, Any] = {
+    "sampling_rate": 0.5,
+    "capacity": 8,
+    "num_samples": 3,
+    "num_debias": 1,
+    "clip_norm": 0.5,
+    "noise_multiplier": 30.0,
+    "reg": 0.5,
+    "l1_weight": 1.0,
+    "label_scale": 3.0,
+    "schedule": "published",
+}
+EMBEDDING: dict[str, Any] = {
+    "num_features": 8,
+    "bandwidths": [1.0],
+    "feature_seed": 1,
+    "noise_multiplier": 1.0,
+    "count_scale": 0.5,
+}
+
+
+def memory_ledger(facts: DatasetFacts | None = None) -> MemoryLedger:
+    facts = facts or small_facts()
+    ledger = MemoryLedger(lambda: datetime(2026, 1, 1, tzinfo=UTC))
+    ledger.register_dataset(
+        DatasetRegistration(
+            name=facts.name,
+            budget=facts.budget,
+            adjacency=facts.adjacency,
+            facts_json=facts.model_dump_json(),
+        )
+    )
+    return ledger
+
+
+def small_images() -> LabelledImages:
+    levels = (np.arange(20, dtype=np.uint8) % 17).reshape(5, 1, 2, 2)
+    return LabelledImages(levels=levels, labels=np.array([0, 1, 2, 1, 0]))
+
+
+def context(
+    ledger: Ledger | None = None,
+    *,
+    holder: str = "first",
+    records: PrivateRecords | None = None,
+    monotonic: Callable[[], float] = lambda: 0.0,
+) -> Context:
+    facts = small_facts()
+    served = ServedDataset(facts=facts, records=records or PrivateRecords(small_images()))
+    return Context(
+        ledger=ledger or memory_ledger(facts),
+        datasets={facts.name: served},
+        noise=SeededNoise(1),
+        executor=ThreadPoolExecutor(2),
+        holder=holder,
+        max_samples=64,
+        monotonic=monotonic,
+    )
+
+
+def opened(
+    ctx: Context,
+    mechanism: str = "dp-sinkhorn",
+    *,
+    num_steps: int = 5,
+    caller: Caller = ALICE,
+    key: str = "a" * 16,
+    **changes: Any,
+) -> RunState:
+    parameters = (SINKHORN if mechanism == "dp-sinkhorn" else EMBEDDING) | changes
+    request = RunRequest(
+        dataset="small",
+        mechanism=mechanism,
+        parameters_json=json.dumps(parameters),
+        num_steps=num_steps,
+        idempotency_key=key,
+    )
+    return open_run(ctx, caller, request)
+
+
+def step_request(run_id: str, step: int, value: float = 0.25, rows: int = 4) -> StepRequest:
+    samples = Samples(
+        images_ND=torch.full((rows, 4), value), labels_N=torch.arange(rows) % 3
+    )
+    return StepRequest(
+        run_id=run_id, step=step, samples=samples, digest=repr((value, rows)).encode()
+    )

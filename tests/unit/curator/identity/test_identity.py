@@ -1,0 +1,69 @@
+"""Keys are private, tokens are kept as hashes, and nobody is known without one."""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+
+from curator.errors import Unauthenticated
+from curator.identity.certificates import create_certificates
+from curator.identity.tokens import CallerExists, TokenTable
+from curator.service.caller import Caller, Role
+
+
+def test_certificates_name_every_host_and_are_made_once(tmp_path: Path) -> None:
+    create_certificates(tmp_path, ["curator.example.org", "10.1.2.3"])
+    before = (tmp_path / "server.pem").read_bytes()
+    create_certificates(tmp_path, ["other"])
+    assert (tmp_path / "server.pem").read_bytes() == before
+    server = x509.load_pem_x509_certificate(before)
+    names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert {"localhost", "curator.example.org"} <= set(names.get_values_for_type(x509.DNSName))
+    addresses = {str(a) for a in names.get_values_for_type(x509.IPAddress)}
+    assert {"127.0.0.1", "::1", "10.1.2.3"} <= addresses
+    authority = x509.load_pem_x509_certificate((tmp_path / "ca.pem").read_bytes())
+    server.verify_directly_issued_by(authority)
+    ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+    for path in tmp_path.iterdir():
+        assert os.stat(path).st_mode & 0o077 == 0
+
+
+def test_a_token_is_known_and_not_kept(tmp_path: Path) -> None:
+    table = TokenTable(tmp_path / "callers.json")
+    token = table.add("alice", Role.ANALYST)
+    assert table.authenticate(f"Bearer {token}") == Caller("alice", Role.ANALYST)
+    assert token not in (tmp_path / "callers.json").read_text()
+    assert len(json.loads((tmp_path / "callers.json").read_text())[0]["token_sha256"]) == 64
+
+
+@pytest.mark.parametrize("value", [None, "", "Bearer ", "Bearer x", "bearer {}", "{}", "Basic {}"])
+def test_anything_else_is_refused_with_the_same_words(tmp_path: Path, value: str | None) -> None:
+    table = TokenTable(tmp_path / "callers.json")
+    token = table.add("alice", Role.ANALYST)
+    offered = None if value is None else value.format(token)
+    with pytest.raises(Unauthenticated) as caught:
+        table.authenticate(offered)
+    assert str(caught.value) == Unauthenticated.public_message
+
+
+def test_a_caller_added_later_is_known_at_once(tmp_path: Path) -> None:
+    serving = TokenTable(tmp_path / "callers.json")
+    with pytest.raises(Unauthenticated):
+        serving.authenticate("Bearer x")
+    token = TokenTable(tmp_path / "callers.json").add("bob", Role.ANALYST)
+    assert serving.authenticate(f"Bearer {token}").name == "bob"
+
+
+def test_names_are_checked_and_taken_once(tmp_path: Path) -> None:
+    table = TokenTable(tmp_path / "callers.json")
+    table.add("alice", Role.ANALYST)
+    with pytest.raises(CallerExists, match="alice"):
+        table.add("alice", Role.ANALYST)
+    for bad in ("", "Alice", "a b", "../x", "a" * 65):
+        with pytest.raises(ValueError, match="name"):
+            table.add(bad, Role.ANALYST)

@@ -1,0 +1,53 @@
+"""Keystream is fresh each time, in each process, and from separate streams."""
+
+from __future__ import annotations
+
+import inspect
+import os
+
+import numpy as np
+
+from curator.sanitizer import entropy
+from curator.sanitizer.entropy import OsEntropy
+
+
+def test_two_sources_and_two_calls_never_agree() -> None:
+    source, other = OsEntropy(), OsEntropy()
+    draws = [s.uniform_words(4).tolist() for s in (source, source, other)]
+    flat = [word for draw in draws for word in draw]
+    assert len(set(flat)) == len(flat)
+
+
+def test_a_forked_child_has_another_keystream() -> None:
+    source = OsEntropy()
+    source.uniform_words(1)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writing, np.asarray(source.uniform_words(4)).tobytes())
+        os._exit(0)
+    os.waitpid(child, 0)
+    theirs = os.read(reading, 32)
+    assert theirs != np.asarray(source.uniform_words(4)).tobytes()
+
+
+def test_keys_are_replaced_before_a_counter_could_wrap(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(entropy, "_REKEY_BYTES", 64)
+    keys = []
+    real = os.urandom
+    monkeypatch.setattr(entropy.os, "urandom", lambda n: keys.append(n) or real(n))
+    source = OsEntropy()
+    for _ in range(4):
+        source.uniform_words(4)
+    assert keys.count(32) == 2
+
+
+def test_nothing_can_be_seeded() -> None:
+    assert list(inspect.signature(OsEntropy).parameters) == []
+    assert "seed" not in inspect.getsource(entropy).replace("way to seed them", "")
+
+
+def test_draws_have_the_lattice_scale() -> None:
+    """Standard deviation of 200,000 draws; false alarm below 1e-9 (6.1 standard errors)."""
+    draws = OsEntropy().discrete_gaussian(200_000).double()
+    assert abs(draws.std() / 65537.998 - 1) < 6.1 / (2 * 200_000) ** 0.5

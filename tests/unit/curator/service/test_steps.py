@@ -1,0 +1,336 @@
+"""Charge before touch; same step, same answer; the ledger is the truth after a restart."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from curator.data.sampling import PrivateRecords
+from curator.errors import (
+    BudgetExhausted,
+    CuratorError,
+    LedgerUnavailable,
+    MalformedRequest,
+    NotPermitted,
+    RunClosed,
+    StepConflict,
+    StepLost,
+    StepOutOfOrder,
+    UnknownDataset,
+    UnknownRun,
+)
+from curator.mechanisms.dp_sinkhorn import DpSinkhorn
+from curator.service.close_run import close_run
+from curator.service.context import Context
+from curator.service.live_run import KEPT_ANSWERS
+from curator.service.release_gradient import release_gradient
+from curator.service.resume_run import resume_run
+from tests.fakes.curator import (
+    ALICE,
+    BOB,
+    STEWARD,
+    context,
+    memory_ledger,
+    opened,
+    small_images,
+    step_request,
+)
+
+
+class WatchedRecords:
+    """Private records that count how often they are touched."""
+
+    def __init__(self) -> None:
+        self.touched = 0
+        self._inner = PrivateRecords(small_images())
+
+    def poisson_batch(self, *arguments: Any) -> Any:
+        self.touched += 1
+        return self._inner.poisson_batch(*arguments)
+
+
+class BrokenLedger:
+    """A ledger that can no longer write marks."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self.broken = False
+
+    def __getattr__(self, name: str) -> Any:
+        if self.broken and name == "advance_mark":
+            raise LedgerUnavailable
+        return getattr(self._inner, name)
+
+
+@pytest.fixture
+def ctx() -> Context:
+    return context()
+
+
+def answer(ctx: Context, run_id: str, step: int, **changes: Any) -> Any:
+    return release_gradient(ctx, ALICE, step_request(run_id, step, **changes)).result(10)
+
+
+def test_every_declared_step_is_answered_and_the_next_is_refused(ctx: Context) -> None:
+    run = opened(ctx, num_steps=3)
+    for step in (1, 2, 3):
+        assert answer(ctx, run.run_id, step).step == step
+    with pytest.raises(RunClosed):
+        answer(ctx, run.run_id, 4)
+    ctx.executor.shutdown(wait=True)
+    assert not ctx.ledger.run(run.run_id).is_open
+    assert ctx.ledger.run(run.run_id).used == 3
+
+
+def test_the_mark_is_durable_before_anything_private_is_touched() -> None:
+    records, ledger = WatchedRecords(), BrokenLedger(memory_ledger())
+    ctx = context(ledger, records=records)  # type: ignore[arg-type]
+    run = opened(ctx, num_steps=20)
+    answer(ctx, run.run_id, 1)
+    assert ctx.ledger.run(run.run_id).used >= 1
+    ledger.broken = True
+    touched = 0
+    for step in range(2, 21):  # steps under the mark are still answered
+        try:
+            answer(ctx, run.run_id, step)
+        except LedgerUnavailable:
+            touched = records.touched
+            break
+    assert touched == step - 1 == ctx.ledger.run(run.run_id).used
+    ledger.broken = False
+    assert answer(ctx, run.run_id, step).step == step  # the same step goes on
+
+
+@pytest.mark.parametrize(
+    ("step", "error"), [(3, StepOutOfOrder), (5, StepOutOfOrder), (6, RunClosed), (99, RunClosed)]
+)
+def test_a_step_out_of_order_changes_nothing(
+    ctx: Context, step: int, error: type[CuratorError]
+) -> None:
+    run = opened(ctx)
+    answer(ctx, run.run_id, 1)
+    with pytest.raises(error):
+        answer(ctx, run.run_id, step)
+    assert answer(ctx, run.run_id, 2).step == 2
+
+
+def test_the_same_step_gets_the_same_answer_and_no_second_charge(ctx: Context) -> None:
+    run = opened(ctx)
+    first = answer(ctx, run.run_id, 1)
+    assert answer(ctx, run.run_id, 1) is first
+    assert ctx.live_runs[run.run_id].used == 1
+
+
+def test_a_hundred_twins_at_once_get_one_answer() -> None:
+    records = WatchedRecords()
+    ctx = context(records=records)  # type: ignore[arg-type]
+    run = opened(ctx)
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(lambda _: answer(ctx, run.run_id, 1), range(100)))
+    assert len({id(one) for one in answers}) == 1
+    assert records.touched == 1
+
+
+def test_the_same_step_with_other_images_is_a_conflict(ctx: Context) -> None:
+    run = opened(ctx)
+    first = answer(ctx, run.run_id, 1)
+    with pytest.raises(StepConflict):
+        answer(ctx, run.run_id, 1, value=0.5)
+    assert answer(ctx, run.run_id, 1) is first
+
+
+def test_an_answer_that_is_no_longer_kept_is_lost_and_never_computed_again() -> None:
+    records = WatchedRecords()
+    ctx = context(records=records)  # type: ignore[arg-type]
+    run = opened(ctx, num_steps=KEPT_ANSWERS + 5)
+    for step in range(1, KEPT_ANSWERS + 2):
+        answer(ctx, run.run_id, step)
+    touched = records.touched
+    with pytest.raises(StepLost):
+        answer(ctx, run.run_id, 1)
+    assert records.touched == touched
+
+
+def test_after_a_restart_the_mark_counts_as_spent_and_the_next_step_follows_it() -> None:
+    ledger = memory_ledger()
+    first = context(ledger)
+    run = opened(first, num_steps=100)
+    answer(first, run.run_id, 1)
+    mark = ledger.run(run.run_id).used
+    assert mark > 1
+    second = context(ledger, holder="second")
+    _, next_step = resume_run(second, ALICE, run.run_id)
+    assert next_step == mark + 1
+    with pytest.raises(StepLost):
+        answer(second, run.run_id, 2)
+    assert answer(second, run.run_id, mark + 1).step == mark + 1
+
+
+def test_a_holder_that_was_replaced_answers_nothing_new() -> None:
+    ledger = memory_ledger()
+    first = context(ledger)
+    run = opened(first, num_steps=100)
+    answer(first, run.run_id, 1)
+    resume_run(context(ledger, holder="second"), ALICE, run.run_id)
+    mark = ledger.run(run.run_id).used
+    with pytest.raises(LedgerUnavailable):  # at the latest when its block is used up
+        for step in range(2, mark + 2):
+            answer(first, run.run_id, step)
+    with pytest.raises(LedgerUnavailable):
+        close_run(first, ALICE, run.run_id)
+
+
+@pytest.mark.parametrize("mechanism", ["dp-sinkhorn", "mean-embedding"])
+def test_samples_that_do_not_fit_are_refused_before_the_charge(
+    ctx: Context, mechanism: str
+) -> None:
+    run = opened(ctx, mechanism)
+    used = ctx.live_runs[run.run_id].used
+    if mechanism == "dp-sinkhorn":
+        with pytest.raises(MalformedRequest):
+            answer(ctx, run.run_id, 1, rows=5)
+        assert ctx.live_runs[run.run_id].used == used
+    assert answer(ctx, run.run_id, 1).step == 1
+
+
+def test_a_failure_after_the_charge_is_opaque_and_stays_charged(
+    ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise ValueError("row 17 has norm 3.21")
+
+    monkeypatch.setattr(DpSinkhorn, "gradient", fail)
+    run = opened(ctx)
+    for _ in range(2):  # the twin gets the same
+        with pytest.raises(CuratorError) as caught:
+            answer(ctx, run.run_id, 1)
+        assert type(caught.value) is CuratorError
+        assert "3.21" not in str(caught.value)
+        assert caught.value.__cause__ is None
+    assert ctx.live_runs[run.run_id].used == 1
+
+
+def test_another_analyst_s_run_does_not_exist(ctx: Context) -> None:
+    run = opened(ctx)
+    for run_id in (run.run_id, "f" * 32):
+        for caller in (BOB, STEWARD):
+            with pytest.raises(UnknownRun):
+                release_gradient(ctx, caller, step_request(run_id, 1))
+        with pytest.raises(UnknownRun):
+            close_run(ctx, BOB, run_id)
+        with pytest.raises(UnknownRun):
+            resume_run(ctx, BOB, run_id)
+
+
+def test_closing_returns_what_was_not_used(ctx: Context) -> None:
+    run = opened(ctx, num_steps=50)
+    before = ctx.ledger.statement("small")
+    answer(ctx, run.run_id, 1)
+    state = close_run(ctx, ALICE, run.run_id)
+    after = ctx.ledger.statement("small")
+    assert state.used == 1
+    assert after.reserved_epsilon == after.spent_epsilon < before.reserved_epsilon
+    with pytest.raises(RunClosed):
+        answer(ctx, run.run_id, 2)
+    assert close_run(ctx, ALICE, run.run_id).used == 1  # again changes nothing
+
+
+class TestOpening:
+    def test_the_same_key_opens_one_run(self, ctx: Context) -> None:
+        assert opened(ctx).run_id == opened(ctx).run_id
+        assert len(ctx.ledger.runs()) == 1
+        with pytest.raises(MalformedRequest, match="another run"):
+            opened(ctx, num_steps=6)
+
+    def test_another_caller_s_key_is_another_run(self, ctx: Context) -> None:
+        assert opened(ctx).run_id != opened(ctx, caller=BOB).run_id
+
+    def test_more_than_the_budget_is_refused_with_the_numbers(self, ctx: Context) -> None:
+        opened(ctx, num_steps=5)
+        with pytest.raises(BudgetExhausted) as caught:
+            opened(ctx, num_steps=10**6, key="b" * 16, caller=BOB)
+        numbers = caught.value.numbers
+        assert numbers.asked > numbers.budget == 10.0
+        assert numbers.remaining == pytest.approx(numbers.budget - numbers.reserved)
+        assert len(ctx.ledger.runs()) == 1
+
+    @pytest.mark.parametrize(
+        ("changes", "error"),
+        [
+            ({"sampling_rate": 0.6}, NotPermitted),
+            ({"capacity": 9}, NotPermitted),
+            ({"noise_multiplier": float("1e-9")}, MalformedRequest),
+            ({"noise_multiplier": "1"}, MalformedRequest),
+            ({"epsilon": 1}, MalformedRequest),
+            ({"num_steps": 0}, MalformedRequest),
+            ({"num_steps": 10**10}, MalformedRequest),
+            ({"key": "short"}, MalformedRequest),
+        ],
+    )
+    def test_bad_parameters_are_refused_and_reserve_nothing(
+        self, ctx: Context, changes: dict[str, Any], error: type[CuratorError]
+    ) -> None:
+        with pytest.raises(error):
+            opened(ctx, **changes)
+        assert ctx.ledger.runs() == ()
+
+    def test_an_unknown_data_set(self, ctx: Context) -> None:
+        ctx.datasets.clear()
+        with pytest.raises(UnknownDataset):
+            opened(ctx)
+
+
+class TestReleaseOnce:
+    def test_the_release_is_charged_kept_and_reused_after_a_restart(self) -> None:
+        ledger = memory_ledger()
+        first = context(ledger)
+        run = opened(first, "mean-embedding", num_steps=100)
+        assert ledger.run(run.run_id).setup_begun
+        before = answer(first, run.run_id, 1).release
+        payload = ledger.setup_payload(run.run_id)
+        second = context(ledger, holder="second")
+        _, next_step = resume_run(second, ALICE, run.run_id)
+        again = release_gradient(second, ALICE, step_request(run.run_id, next_step)).result(10)
+        assert again.release.blocks[0].values.tolist() == before.blocks[0].values.tolist()
+        assert ledger.setup_payload(run.run_id) == payload
+        assert ledger.statement("small").spent_epsilon == again.spent_epsilon
+
+    def test_a_release_lost_in_a_crash_is_never_noised_again_for_free(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ledger = memory_ledger()
+
+        class Crash(BaseException):
+            """The process dies after the charge and before the release is kept."""
+
+        def crash(*_: Any) -> None:
+            raise Crash
+
+        monkeypatch.setattr(ledger, "store_setup", crash)
+        with pytest.raises(Crash):
+            opened(context(ledger), "mean-embedding")
+        monkeypatch.undo()
+        (run,) = ledger.runs()
+        assert run.setup_begun
+        spent = ledger.statement("small").spent_epsilon
+        assert spent > 0
+        with pytest.raises(RunClosed, match="lost"):
+            resume_run(context(ledger, holder="second"), ALICE, run.run_id)
+        assert not ledger.run(run.run_id).is_open
+        assert ledger.statement("small").spent_epsilon == spent
+
+    def test_a_failing_release_is_opaque_charged_and_ends_the_run(
+        self, ctx: Context, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(*_: Any) -> None:
+            raise OSError("/data/patient-17.png")
+
+        monkeypatch.setattr(PrivateRecords, "batches", fail)
+        with pytest.raises(CuratorError) as caught:
+            opened(ctx, "mean-embedding")
+        assert "patient" not in str(caught.value)
+        (run,) = ctx.ledger.runs()
+        assert not run.is_open
+        assert ctx.ledger.statement("small").spent_epsilon > 0
