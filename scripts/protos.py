@@ -27,9 +27,7 @@ def generate(target: Path) -> None:
     """
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     command = [sys.executable, "-m", "grpc_tools.protoc", "-I."]
-    command += [
-        f"--{kind}_out={target}" for kind in ("python", "grpc_python", "mypy", "mypy_grpc")
-    ]
+    command += [f"--{kind}_out={target}" for kind in ("python", "grpc_python", "mypy", "mypy_grpc")]
     command += [str(source) for source in SOURCES]
     subprocess.run(command, cwd=ROOT, env=environment, check=True)
     for stub in target.rglob("*_pb2_grpc.py*"):

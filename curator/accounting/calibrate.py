@@ -1,4 +1,4 @@
-"""The smallest noise that a budget affords, by the ledger's own rule and never by another formula."""
+"""The smallest noise that a budget affords, by the ledger's own rule and by no other formula."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class Cost:
         return [_INFINITE if unit is None else str(unit) for unit in self.units]
 
     @classmethod
-    def from_json(cls, items: Sequence[str]) -> Self:
+    def from_json(cls, items: Sequence[object]) -> Self:
         """Return the cost that `to_json` wrote.
 
         Raises:

@@ -39,8 +39,8 @@ def event_from_text(text: str) -> PrivacyEvent:
     Raises:
         ValueError: If the text is not such an event, or its numbers are out of range.
     """
-    value = json.loads(text)
     try:
+        value = json.loads(text)
         match value["event"]:
             case "none":
                 return NoEvent()
@@ -51,6 +51,8 @@ def event_from_text(text: str) -> PrivacyEvent:
                     sampling_rate=SamplingRate(int(value["sampling_rate"])),
                     noise_multiplier=value["noise_multiplier"],
                 )
+            case _:
+                pass
     except (KeyError, TypeError) as error:
         msg = "not a privacy event"
         raise ValueError(msg) from error

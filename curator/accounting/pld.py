@@ -6,13 +6,13 @@ fixed in advance; it is no guarantee for a run that was stopped early by choice,
 
 from __future__ import annotations
 
-from typing import Final, assert_never
+import math
+from typing import Final
 
 from curator.accounting.cost import UNIT, event_cost
 from curator.accounting.orders import ORDERS
 from curator.accounting.rdp import epsilon_from_rdp
 from curator.privacy.event import (
-    GaussianEvent,
     NoEvent,
     PrivacyEvent,
     SampledGaussianEvent,
@@ -24,6 +24,9 @@ _MAX_EPSILON: Final = 50.0  # above, the composed losses would; nobody needs the
 _FINE: Final = 5e-5
 _COARSE: Final = 1e-4  # finer than 2e-5 the add direction drifts by cancellation
 _FINE_FROM: Final = 0.5
+_BLOCK: Final = 16
+_MAX_STEPS: Final = 20_000_000
+_FFT_ERROR: Final = 1e-14  # of the composed probabilities, per step; delta must be above it
 
 
 def pld_epsilon(event: PrivacyEvent, num_steps: int, delta: float) -> float:
@@ -51,17 +54,15 @@ def pld_epsilon(event: PrivacyEvent, num_steps: int, delta: float) -> float:
     if not 0 < delta < 1:
         msg = "delta must be in (0, 1)"
         raise ValueError(msg)
-    match event:
-        case NoEvent():
-            return 0.0
-        case GaussianEvent(noise_multiplier=z):
-            rate = 1.0
-        case SampledGaussianEvent(sampling_rate=sampling_rate, noise_multiplier=z):
-            rate = float(sampling_rate)
-        case _ as never:
-            assert_never(never)
+    if isinstance(event, NoEvent):
+        return 0.0
+    rate = float(event.sampling_rate) if isinstance(event, SampledGaussianEvent) else 1.0
+    z = event.noise_multiplier
     ceiling = renyi_epsilon(event, num_steps, delta)
-    if z < _MIN_NOISE_MULTIPLIER or ceiling > _MAX_EPSILON:
+    if rate >= 1:  # Gaussians compose exactly
+        z, num_steps = z / math.sqrt(num_steps) * (1 - 1e-12), 1
+    computable = z >= _MIN_NOISE_MULTIPLIER and ceiling <= _MAX_EPSILON
+    if not computable or num_steps > _MAX_STEPS or num_steps * _FFT_ERROR > delta:
         return ceiling
     return min(ceiling, _composed(rate, z, num_steps, delta))
 
@@ -82,6 +83,7 @@ def renyi_epsilon(event: PrivacyEvent, num_steps: int, delta: float) -> float:
 
 
 def _composed(rate: float, noise_multiplier: float, num_steps: int, delta: float) -> float:
+    """Return the epsilon of the composed distributions, the worse direction of the two."""
     from dp_accounting.pld import privacy_loss_distribution  # a second to import
 
     one = privacy_loss_distribution.from_gaussian_mechanism(
@@ -90,5 +92,10 @@ def _composed(rate: float, noise_multiplier: float, num_steps: int, delta: float
         value_discretization_interval=_FINE if noise_multiplier >= _FINE_FROM else _COARSE,
         sampling_prob=rate,
     )
-    epsilon = float(one.self_compose(num_steps).get_epsilon_for_delta(delta))
-    return max(0.0, epsilon)
+    whole, rest = divmod(num_steps, _BLOCK)
+    parts = [one.self_compose(rest)] if rest else []
+    if whole:
+        # A block first: dp-accounting raises a small distribution's size to the power num_steps.
+        parts.append(one.self_compose(_BLOCK, tail_mass_truncation=0).self_compose(whole))
+    total = parts[0] if len(parts) == 1 else parts[0].compose(parts[1])
+    return max(0.0, float(total.get_epsilon_for_delta(delta)))

@@ -28,7 +28,7 @@ _CONTEXT: Final = Context(prec=60)
 
 
 def order_threshold(alpha: float, epsilon: float, delta: Decimal | float) -> Decimal:
-    """Return B(a; epsilon, delta): the most divergence at order `alpha` that (epsilon, delta) allows.
+    """Return B(a; epsilon, delta), the most divergence at order `alpha` that a pair allows.
 
     References:
         [canonne:20], Proposition 12; [balle:20], Theorem 21.
@@ -154,7 +154,7 @@ class BudgetRule:
             raise ValueError(msg) from error
 
     def _spent_units(self, total: Cost) -> int | None:
-        """Return the spent epsilon in units, None for infinite; positive once anything is charged."""
+        """Return spent epsilon in units: positive once anything is charged, None if infinite."""
         if total.is_zero:
             return 0
         pairs = zip(total.units, self.offsets, strict=True)

@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event, insert, select
 from sqlalchemy import inspect as inspect_tables
+from sqlalchemy.exc import SQLAlchemyError
 
+from curator.errors import LedgerUnavailable
 from curator.ledger import schema
 from curator.ledger.records import LedgerFromTheFuture
+
+
+def make_private_file(path: Path) -> None:
+    """Make the ledger's file if there is none, for its owner only, and its name durable.
+
+    Raises:
+        LedgerUnavailable: If it cannot be made.
+    """
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        msg = f"the ledger {path} cannot be opened for writing"
+        raise LedgerUnavailable(msg) from error
 
 
 def writer_engine(path: Path) -> Engine:
@@ -53,7 +77,7 @@ def refuse_other_versions(connection: Connection) -> None:
     written = connection.execute(query).scalar_one()
     if written != str(schema.SCHEMA_VERSION):
         msg = (
-            f"the ledger has schema version {written}, this software knows {schema.SCHEMA_VERSION}. "
+            f"the ledger has schema version {written}, this software {schema.SCHEMA_VERSION}. "
             "Install the version that wrote it or a newer one; do not edit the file."
         )
         raise LedgerFromTheFuture(msg)
@@ -65,3 +89,18 @@ def _begin_immediate(connection: Connection) -> Any:
 
 def _begin(connection: Connection) -> Any:
     connection.exec_driver_sql("BEGIN")
+
+
+@contextmanager
+def failing_closed(engine: Engine) -> Iterator[None]:
+    """Turn every error of the database into `LedgerUnavailable` and forget its connections.
+
+    Raises:
+        LedgerUnavailable: If the database or the disk failed.
+    """
+    try:
+        yield
+    except (SQLAlchemyError, sqlite3.Error, OSError) as error:
+        engine.dispose()
+        msg = "the ledger's database failed"
+        raise LedgerUnavailable(msg) from error

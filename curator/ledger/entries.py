@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, fields
-from typing import Final
+from typing import Any, Final
 
 from curator.accounting.cost import Cost
 from curator.accounting.rule import BudgetRule
@@ -121,10 +121,7 @@ def decode(kind: str, body: str) -> Happening:
             holder = value.pop("holder")
             return RunOpened(opening=_opening(value), holder=holder)
         happened = _RUN_EVENTS[kind]
-        for field in fields(happened):
-            if type(value[field.name]).__name__ != field.type:
-                raise TypeError(field.name)
-        return happened(**value)
+        return happened(**_typed(happened, value))
     except (KeyError, TypeError, AttributeError) as error:
         msg = f"not an entry of kind {kind!r} that this version knows"
         raise ValueError(msg) from error
@@ -148,7 +145,7 @@ def opening_fields(opening: RunOpening) -> dict[str, object]:
     return {**plain, "setup": opening.setup.to_json(), "step": opening.step.to_json()}
 
 
-def _registration(value: dict[str, str]) -> DatasetRegistration:
+def _registration(value: dict[str, Any]) -> DatasetRegistration:
     return DatasetRegistration(
         name=value["name"],
         budget=Budget(epsilon=float(value["epsilon"]), delta=float(value["delta"])),
@@ -157,6 +154,19 @@ def _registration(value: dict[str, str]) -> DatasetRegistration:
     )
 
 
-def _opening(value: dict[str, object]) -> RunOpening:
-    costs = {name: Cost.from_json(value.pop(name)) for name in ("setup", "step")}  # type: ignore[arg-type]
-    return RunOpening(**value, **costs)  # type: ignore[arg-type]
+def _opening(value: dict[str, Any]) -> RunOpening:
+    setup, step = Cost.from_json(value.pop("setup")), Cost.from_json(value.pop("step"))
+    plain = _typed(RunOpening, {**value, "setup": setup, "step": step})
+    return RunOpening(**plain)
+
+
+def _typed(record: type[RunOpening | RunEvent], value: dict[str, Any]) -> dict[str, Any]:
+    """Return `value` if each field of `record` has exactly its declared type.
+
+    Raises:
+        TypeError: If one has another.
+    """
+    for item in fields(record):
+        if type(value[item.name]).__name__ != item.type:
+            raise TypeError(item.name)
+    return value

@@ -23,7 +23,7 @@ from curator.ledger.shared import statement_of
 from curator.privacy.event import PrivacyEvent
 
 FORMAT: Final = "weir-ledger-export-1"
-_AGREEMENT: Final = 3e-3
+_AGREEMENT: Final = 1e-5
 _SAME_COST: Final = 10**9  # costs recomputed on another machine agree to one part in this
 
 
@@ -56,7 +56,7 @@ def verify_export(lines: Iterable[str]) -> tuple[CheckedTotals, ...]:
 
     The chain must hold; replaying it must be possible under the same rule; every epsilon must be
     exactly the one that the integer costs give; each cost must be that of its event; and the
-    second accountant must not find more than the ledger charged, beyond 3e-3 relative.
+    second accountant must not find more than the ledger charged, beyond 1e-5 relative.
 
     Args:
         lines: The lines of the export.

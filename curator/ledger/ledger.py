@@ -61,7 +61,7 @@ class Ledger(Protocol):
     """
 
     def register_dataset(self, registration: DatasetRegistration) -> DatasetState:
-        """Fix a data set's cap, relation and rule for ever; raises `DatasetExists` the second time."""
+        """Fix a data set's cap, relation and rule for ever; `DatasetExists` the second time."""
         ...
 
     def dataset(self, name: str) -> DatasetState:
@@ -85,7 +85,7 @@ class Ledger(Protocol):
         ...
 
     def open_run(self, opening: RunOpening, holder: str) -> RunState:
-        """Reserve the whole declared cost, at epoch 1, or raise `BudgetExhausted` or `RunExists`."""
+        """Reserve the whole declared cost, or raise `BudgetExhausted` or `RunExists`; epoch 1."""
         ...
 
     def adopt_run(self, run_id: str, holder: str) -> RunState:
@@ -137,5 +137,5 @@ class Ledger(Protocol):
         ...
 
     def verify(self) -> None:
-        """Check the chain and that everything shown is what the entries say, or raise `ChainBroken`."""
+        """Check the chain, and that all that is shown follows from it, else raise `ChainBroken`."""
         ...

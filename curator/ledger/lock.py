@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import final
 
+from curator.errors import LedgerUnavailable
 from curator.ledger.records import LedgerLocked
 
 
@@ -19,17 +20,26 @@ class WriterLock:
 
         Raises:
             LedgerLocked: If another process, or another part of this one, holds it.
+            LedgerUnavailable: If the file cannot be made or locked.
         """
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            msg = f"the lock file {path} cannot be opened"
+            raise LedgerUnavailable(msg) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             os.close(descriptor)
             msg = (
                 f"{path} is locked: a curator that is running writes this ledger. "
                 "Use its local socket, or stop it first."
             )
             raise LedgerLocked(msg) from error
+        except OSError as error:
+            os.close(descriptor)
+            msg = f"the file system of {path} cannot lock"
+            raise LedgerUnavailable(msg) from error
         self._descriptor: int | None = descriptor
 
     def release(self) -> None:

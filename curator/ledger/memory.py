@@ -16,7 +16,6 @@ from curator.ledger.book import Book, replay
 from curator.ledger.chain import GENESIS, Entry
 from curator.ledger.records import (
     Account,
-    ChainBroken,
     DatasetRegistration,
     DatasetState,
     RunOpening,
@@ -24,6 +23,7 @@ from curator.ledger.records import (
     Statement,
 )
 from curator.ledger.shared import (
+    check_shown,
     checked_opening,
     checked_payload,
     is_repeated_mark,
@@ -142,16 +142,10 @@ class MemoryLedger:
             return (last.seq, last.digest) if last else (0, GENESIS)
 
     def verify(self) -> None:
-        """See `Ledger`.
-
-        Raises:
-            ChainBroken: If the book is not what the entries say.
-        """
+        """See `Ledger`."""
         with self._lock:
             book, _ = replay(self._entries)
-            if book != self._book:
-                msg = "what is shown differs from what the entries say"
-                raise ChainBroken(msg)
+            check_shown(book, self._book)
             for run in self._book.runs.values():
                 checked_payload(run, self._payloads.get(run.run_id))
 

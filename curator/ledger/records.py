@@ -160,7 +160,7 @@ class RunState:
 
     @property
     def reserved(self) -> Cost:
-        """The cost that nobody else may use: everything declared while open, then what was spent."""
+        """The cost that nobody else may use: all declared while open, then what was spent."""
         return self.setup + self.step * self.num_steps if self.is_open else self.spent
 
 

@@ -1,10 +1,11 @@
-"""Between rows and frozen values; big integers are decimal text inside JSON, exactly as in entries."""
+"""Between rows and frozen values; big integers are decimal text in JSON, as in the entries."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, fields
+from functools import lru_cache
 from typing import Final
 
 from sqlalchemy import Connection, insert, select, update
@@ -71,11 +72,15 @@ def load_runs(
     found = {}
     for row in connection.execute(query).mappings():
         values = {field.name: row[field.name] for field in fields(RunState)}
-        values["setup"] = Cost.from_json(json.loads(row["setup"]))
-        values["step"] = Cost.from_json(json.loads(row["step"]))
+        values["setup"], values["step"] = _cost(row["setup"]), _cost(row["step"])
         values["status"] = RunStatus(row["status"])
         found[row["run_id"]] = RunState(**values)
     return found
+
+
+@lru_cache(maxsize=1024)
+def _cost(text: str) -> Cost:
+    return Cost.from_json(json.loads(text))
 
 
 def load_payload(connection: Connection, run_id: str) -> bytes | None:

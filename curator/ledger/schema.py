@@ -93,7 +93,7 @@ for _table in (entries, setup_payloads):
         event.listen(
             _table,
             "after_create",
-            DDL(
+            DDL(  # type: ignore[no-untyped-call]
                 f"CREATE TRIGGER {_table.name}_no_{_verb.lower()} BEFORE {_verb} ON {_table.name} "
                 f"BEGIN SELECT RAISE(ABORT, '{_table.name} is append-only'); END"
             ).execute_if(dialect="sqlite"),

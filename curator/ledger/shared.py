@@ -55,6 +55,22 @@ def checked_payload(run: RunState, payload: bytes | None) -> bytes | None:
     return payload
 
 
+def check_shown(told: Book, shown: Book) -> None:
+    """Check that what a ledger shows is what its entries tell.
+
+    Raises:
+        ChainBroken: If a data set or a run differs; the text names it.
+    """
+    for name in {**told.datasets, **shown.datasets}:
+        if told.datasets.get(name) != shown.datasets.get(name):
+            msg = f"the data set {name!r} is shown otherwise than its entries say"
+            raise ChainBroken(msg)
+    for run_id in {**told.runs, **shown.runs}:
+        if told.runs.get(run_id) != shown.runs.get(run_id):
+            msg = f"the run {run_id!r} is shown otherwise than its entries say"
+            raise ChainBroken(msg)
+
+
 def statement_of(book: Book, name: str) -> Statement:
     """Return the statement of one data set of `book`."""
     state, account = book.dataset(name), book.account(name)

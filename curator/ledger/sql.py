@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Self, final
 
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import SQLAlchemyError
 
 from curator.accounting.cost import Cost
 from curator.accounting.rule import BudgetRule
@@ -27,6 +26,8 @@ from curator.ledger.book import Book, replay
 from curator.ledger.chain import Entry
 from curator.ledger.connect import (
     create_tables,
+    failing_closed,
+    make_private_file,
     reader_engine,
     refuse_other_versions,
     writer_engine,
@@ -42,6 +43,7 @@ from curator.ledger.records import (
     Statement,
 )
 from curator.ledger.shared import (
+    check_shown,
     checked_opening,
     checked_payload,
     is_repeated_mark,
@@ -81,6 +83,11 @@ class SqlLedger:
             LedgerUnavailable: If the file cannot be read or written.
         """
         lock = WriterLock(path.with_name(path.name + ".lock"))
+        try:
+            make_private_file(path)
+        except LedgerUnavailable:
+            lock.release()
+            raise
         ledger = cls(reader=reader_engine(path), writer=writer_engine(path), lock=lock, clock=clock)
         try:
             with ledger._transaction() as connection:
@@ -237,15 +244,9 @@ class SqlLedger:
             except (ValueError, TypeError, KeyError) as error:
                 msg = "a row of the ledger cannot be read"
                 raise ChainBroken(msg) from error
-        for name in {**told.datasets, **shown.datasets}:
-            if told.datasets.get(name) != shown.datasets.get(name):
-                msg = f"the data set {name!r} is shown otherwise than its entries say"
-                raise ChainBroken(msg)
-        for run_id in {**told.runs, **shown.runs}:
-            if told.runs.get(run_id) != shown.runs.get(run_id):
-                msg = f"the run {run_id!r} is shown otherwise than its entries say"
-                raise ChainBroken(msg)
-            checked_payload(told.runs[run_id], payloads[run_id])
+        check_shown(told, shown)
+        for run in told.runs.values():
+            checked_payload(run, payloads[run.run_id])
 
     def _happen(self, event: kinds.RunEvent, payload: bytes | None = None) -> RunState:
         with self._transaction() as connection:
@@ -268,7 +269,11 @@ class SqlLedger:
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
-        """Run one change; it is on the disk when this returns, or it never happened."""
+        """Run one change; it is on the disk when this returns.
+
+        Raises:
+            LedgerUnavailable: If there is no writer, or the change may not have happened.
+        """
         if self._writer is None:
             msg = "this ledger was opened for reading"
             raise LedgerUnavailable(msg)
@@ -279,18 +284,3 @@ class SqlLedger:
     def _reading(self) -> Iterator[Connection]:
         with failing_closed(self._reader), self._reader.begin() as connection:
             yield connection
-
-
-@contextmanager
-def failing_closed(engine: Engine) -> Iterator[None]:
-    """Turn every error of the database into `LedgerUnavailable` and forget its connections.
-
-    Raises:
-        LedgerUnavailable: If the database or the disk failed.
-    """
-    try:
-        yield
-    except (SQLAlchemyError, OSError) as error:
-        engine.dispose()
-        msg = "the ledger's database failed"
-        raise LedgerUnavailable(msg) from error

@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from curator.identity.listen import PortUnavailable, TlsFiles
 
 _STOP_SECONDS = 5.0
+_BACKLOG = 128
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,7 +65,8 @@ class RestServer:
         )
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Begin to answer; connections that come before the application is up wait for it."""
+        self._socket.listen(_BACKLOG)
         self._thread.start()
 
     def stop(self) -> None:

@@ -109,9 +109,7 @@ def opened(
 
 
 def step_request(run_id: str, step: int, value: float = 0.25, rows: int = 4) -> StepRequest:
-    samples = Samples(
-        images_ND=torch.full((rows, 4), value), labels_N=torch.arange(rows) % 3
-    )
+    samples = Samples(images_ND=torch.full((rows, 4), value), labels_N=torch.arange(rows) % 3)
     return StepRequest(
         run_id=run_id, step=step, samples=samples, digest=repr((value, rows)).encode()
     )

@@ -120,8 +120,6 @@ def test_an_answer_carries_integers_and_the_grid_exactly() -> None:
 
 def test_integers_beyond_32_bits_are_sent_in_64() -> None:
     block = LatticeBlock(integers=torch.tensor([[2**40]]), grid=1.0)
-    answer = Answer(
-        step=1, release=Release(blocks=(block,)), spent_epsilon=0.0, budget_epsilon=1.0
-    )
+    answer = Answer(step=1, release=Release(blocks=(block,)), spent_epsilon=0.0, budget_epsilon=1.0)
     values = encode_answer("r", answer).gradient[0].values
     assert np.frombuffer(values.data, "<i8").tolist() == [2**40]

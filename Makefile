@@ -1,0 +1,47 @@
+# The two commands of the README are `make demo` and `make test`.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+STAMP = $(VENV)/.installed
+
+.PHONY: help demo test install lint types unit e2e protos bench clean
+
+help: ## show the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Python 3.11 or newer is needed: make PYTHON=python3.11 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+install: $(STAMP) ## make a virtual environment with everything in it
+
+demo: $(STAMP) ## a curator, an analyst, digits, and the refusal at the end of the budget
+	$(BIN)/python examples/demo.py
+
+test: $(STAMP) lint types unit e2e ## everything that CI checks
+
+lint: $(STAMP) ## style, import contracts, generated stubs
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/python scripts/protos.py --check
+
+types: $(STAMP) ## mypy in strict mode
+	$(BIN)/mypy
+
+unit: $(STAMP) ## unit, contract, property, statistical and architecture tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests --ignore=tests/e2e
+
+e2e: $(STAMP) ## tests with real processes
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/e2e
+
+protos: $(STAMP) ## generate the stubs after a change of a .proto file
+	$(BIN)/python scripts/protos.py
+
+clean: ## remove the environment and what the demo wrote
+	rm -rf $(VENV) demo

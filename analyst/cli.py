@@ -1,0 +1,215 @@
+"""The `analyst` command: every error is one message and what to do next, never a traceback.
+
+analyst train     open or resume a run and train a generator
+analyst plan      what steps cost and what an epsilon buys; charges nothing
+analyst budget    what is left
+analyst sample    images from a run's checkpoint; costs nothing
+analyst evaluate  a classifier trained on synthetic images, tested on public ones
+analyst recipes   the recipes that come with this package
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import get_args
+
+from analyst.config import ConnectionConfig, ExitCode, connection_config, parse
+from analyst.errors import (
+    AnalystError,
+    BudgetExhausted,
+    CredentialsError,
+    CuratorUnreachable,
+    ProtocolError,
+    RequestRefused,
+)
+from analyst.evaluation import ImageFileError, evaluate, load_images, save_images
+from analyst.evaluation.classifier import Classifier
+from analyst.evaluation.sample import sample_run
+from analyst.recipes import RecipeError, list_recipes, load_recipe
+from analyst.recipes.flags import read_overrides
+from analyst.recipes.load import recipe_text
+from analyst.training.checkpoint import CheckpointError
+from analyst.training.grid import save_grid
+from analyst.training.loop import Outcome
+from analyst.training.outputs import checkpoint_store
+from analyst.training.planning import explain_refusal, plan_table, show_refusal, statement
+from analyst.training.ports import BarrierPort
+from analyst.training.progress import Progress
+from analyst.training.session import SessionOptions, resume_session, run_session
+from analyst.training.stop import stop_on_signals
+
+Connect = Callable[[ConnectionConfig], AbstractContextManager[BarrierPort]]
+
+_CLIENT_PATIENCE_S = 3.0  # longer outages are the training loop's: it listens to signals
+
+_EXIT_CODES: tuple[tuple[type[AnalystError], ExitCode], ...] = (
+    (BudgetExhausted, ExitCode.BUDGET_EXHAUSTED),
+    (RequestRefused, ExitCode.REFUSED),
+    (CredentialsError, ExitCode.FILES),
+    (CuratorUnreachable, ExitCode.UNREACHABLE),
+    (ProtocolError, ExitCode.PROTOCOL),
+    (RecipeError, ExitCode.RECIPE),
+    (CheckpointError, ExitCode.FILES),
+    (ImageFileError, ExitCode.FILES),
+    (AnalystError, ExitCode.FAILED),
+)
+
+
+def main(argv: Sequence[str] | None = None, *, connect: Connect | None = None) -> int:
+    """Run one command.
+
+    Args:
+        argv: Arguments without the program's name; those of the process if None.
+        connect: How to reach a curator; the real client if None.
+
+    Returns:
+        An `ExitCode`.
+
+    Raises:
+        AnalystError: Only with --debug; otherwise it becomes a message and an exit code.
+    """
+    arguments = parse(argv)
+    command = _COMMANDS[arguments.command]
+    try:
+        return command(arguments, connect or _connect)
+    except AnalystError as error:
+        if arguments.debug:
+            raise
+        return _report(error, arguments)
+    except KeyboardInterrupt:
+        _say("interrupted; the last checkpoint is whole")
+        _say_how_to_resume(arguments)
+        return ExitCode.INTERRUPTED
+    except Exception as error:  # the edge: no traceback without --debug
+        if arguments.debug:
+            raise
+        _say(f"error: a fault of this program: {type(error).__name__}: {error}")
+        _say("what to do: run it again with --debug and report the traceback")
+        return ExitCode.FAILED
+
+
+def _connect(config: ConnectionConfig) -> AbstractContextManager[BarrierPort]:
+    from analyst.client import connect  # here: sample and evaluate need no gRPC
+
+    return connect(
+        config.target,
+        credentials=config.credentials,
+        insecure_loopback=config.insecure_loopback,
+        timeout=config.timeout_s,
+        patience=_CLIENT_PATIENCE_S,
+    )
+
+
+def _train(arguments: argparse.Namespace, connect: Connect) -> ExitCode:
+    overrides = read_overrides(arguments)
+    options = SessionOptions(out=arguments.out, start_from=arguments.start_from)
+    progress = Progress(sys.stderr)
+    with connect(connection_config(arguments)) as barrier, stop_on_signals(progress.say) as stop:
+        if arguments.resume:
+            result = resume_session(barrier, overrides, options, progress, stop)
+        else:
+            recipe = load_recipe(arguments.recipe, overrides)
+            result = run_session(barrier, recipe, options, progress, stop)
+        if result.outcome is Outcome.STOPPED:
+            _say(f"stopped after {result.num_updates:,} updates; a checkpoint was saved")
+            _say_how_to_resume(arguments)
+            return ExitCode.INTERRUPTED
+        _say(f"finished: {result.num_updates:,} updates in {arguments.out}")
+        if arguments.show_refusal:
+            _print(show_refusal(barrier, result.recipe))
+    return ExitCode.OK
+
+
+def _plan(arguments: argparse.Namespace, connect: Connect) -> ExitCode:
+    recipe = load_recipe(arguments.recipe, read_overrides(arguments))
+    with connect(connection_config(arguments)) as barrier:
+        asked = {"num_steps": arguments.for_steps, "epsilon": arguments.for_epsilon}
+        _print(plan_table(barrier, recipe, **asked))
+    return ExitCode.OK
+
+
+def _budget(arguments: argparse.Namespace, connect: Connect) -> ExitCode:
+    with connect(connection_config(arguments)) as barrier:
+        names = [arguments.dataset] if arguments.dataset else [d.name for d in barrier.datasets()]
+        _print("\n\n".join(statement(barrier.budget(name)) for name in names))
+    return ExitCode.OK
+
+
+def _sample(arguments: argparse.Namespace, _connect: Connect) -> ExitCode:
+    out: Path = arguments.out
+    if out.suffix not in {".npz", ".png"}:
+        message = f"cannot write {out}"
+        raise ImageFileError(message, "Give a name that ends in .npz or .png.")
+    data = sample_run(
+        arguments.out_of, arguments.count, seed=arguments.seed, weights=arguments.weights
+    )
+    if out.suffix == ".npz":
+        save_images(out, data)
+    else:
+        order = data.labels.argsort(kind="stable")
+        columns = -(-arguments.count // len(set(data.labels.tolist())))
+        save_grid(out, data.images[order], columns)
+    _say(f"wrote {arguments.count:,} images to {out}")
+    return ExitCode.OK
+
+
+def _evaluate(arguments: argparse.Namespace, _connect: Connect) -> ExitCode:
+    synthetic, test = load_images(arguments.synthetic), load_images(arguments.test)
+    names = get_args(Classifier) if arguments.classifier == "all" else (arguments.classifier,)
+    _print("\n\n".join(evaluate(synthetic, test, name).table() for name in names))
+    return ExitCode.OK
+
+
+def _recipes(arguments: argparse.Namespace, _connect: Connect) -> ExitCode:
+    if arguments.name:
+        _print(recipe_text(arguments.name))
+    else:
+        _print("\n".join(f"{name:20s} {load_recipe(name).about.title}" for name in list_recipes()))
+    return ExitCode.OK
+
+
+_COMMANDS: dict[str, Callable[[argparse.Namespace, Connect], ExitCode]] = {
+    "train": _train,
+    "plan": _plan,
+    "budget": _budget,
+    "sample": _sample,
+    "evaluate": _evaluate,
+    "recipes": _recipes,
+}
+
+
+def _report(error: AnalystError, arguments: argparse.Namespace) -> ExitCode:
+    if isinstance(error, BudgetExhausted):
+        _say(explain_refusal(error))
+    else:
+        _say(f"error: {error.message}")
+    _say(f"what to do: {error.remedy}")
+    if isinstance(error, CuratorUnreachable):
+        _say_how_to_resume(arguments)
+    return next(code for kind, code in _EXIT_CODES if isinstance(error, kind))
+
+
+def _say_how_to_resume(arguments: argparse.Namespace) -> None:
+    if arguments.command == "train" and checkpoint_store(arguments.out).exists():
+        access = f"--credentials {arguments.credentials}" if arguments.credentials else ""
+        access = access or "--insecure-loopback"
+        _say(
+            f"to go on: analyst train --resume --out {arguments.out} "
+            f"--curator {arguments.curator} {access}"
+        )
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text + "\n")
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""Labelled images in one NPZ file: `images` uint8 [N, H, W] or [N, C, H, W], `labels` [N].
+
+Nothing is unpickled: a file with object arrays is refused.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from analyst.errors import AnalystError
+
+
+@final
+class ImageFileError(AnalystError):
+    """A file of images cannot be read or has the wrong content."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledImages:
+    """Images [N, C, H, W] as bytes, and labels [N]."""
+
+    images: npt.NDArray[np.uint8]
+    labels: npt.NDArray[np.int64]
+
+
+def save_images(path: Path, data: LabelledImages) -> None:
+    """Write an NPZ file; one channel is written without its axis."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    images = data.images[:, 0] if data.images.shape[1] == 1 else data.images
+    with path.open("wb") as file:
+        np.savez_compressed(file, images=images, labels=data.labels)
+
+
+def load_images(path: Path) -> LabelledImages:
+    """Read an NPZ file.
+
+    Args:
+        path: A file as in the module's docstring.
+
+    Returns:
+        Its images with a channel axis, and its labels.
+
+    Raises:
+        ImageFileError: If it cannot be read, or an array is missing or has another shape or type.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            images, labels = archive["images"], archive["labels"]
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        message = f"cannot read images from {path}: {reason}"
+        raise ImageFileError(message, _REMEDY) from None
+    if images.ndim == 3:
+        images = images[:, None]
+    if images.ndim != 4 or images.dtype != np.uint8:
+        message = f"{path}: images are {images.dtype} {images.shape}"
+        raise ImageFileError(message, _REMEDY)
+    if labels.shape != images.shape[:1] or labels.dtype.kind not in "iu":
+        message = f"{path}: labels are {labels.dtype} {labels.shape}"
+        raise ImageFileError(message, _REMEDY)
+    return LabelledImages(images, labels.astype(np.int64))
+
+
+_REMEDY = "Give an NPZ file with images uint8 [N,H,W] or [N,C,H,W] and integer labels [N]."

@@ -1,0 +1,48 @@
+"""Sample from a run's newest checkpoint: post-processing, so it costs nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+
+from analyst.evaluation.image_file import LabelledImages
+from analyst.generators import build_generator, generate
+from analyst.recipes import recipe_from_dict
+from analyst.training.checkpoint import CheckpointError
+from analyst.training.grid import to_pixels
+from analyst.training.outputs import checkpoint_store, image_shape
+from analyst.training.state import load_generator
+
+Weights = Literal["ema", "generator"]
+
+
+def sample_run(directory: Path, count: int, *, seed: int, weights: Weights) -> LabelledImages:
+    """Generate images with balanced labels.
+
+    Args:
+        directory: A run's output directory.
+        count: Number of images.
+        seed: Of labels and latents.
+        weights: "ema" for the averages, "generator" for the last weights.
+
+    Returns:
+        Bytes [N, C, H, W] and labels [N].
+
+    Raises:
+        CheckpointError: If there is no whole checkpoint.
+    """
+    tensors, manifest = checkpoint_store(directory).load()
+    recipe = recipe_from_dict(manifest.recipe, origin=f"the recipe in {directory}")
+    shape = image_shape(manifest.dataset)
+    randomness = torch.Generator().manual_seed(seed)
+    model = build_generator(recipe.generator, shape, randomness)
+    try:
+        load_generator(model, tensors, part=weights)
+    except ValueError as error:
+        message = f"the checkpoint in {directory} does not fit its recipe: {error}"
+        raise CheckpointError(message, "Restore the directory from a backup.") from None
+    images, labels = generate(model, count, randomness)
+    return LabelledImages(to_pixels(images), labels.numpy().astype(np.int64))

@@ -1,0 +1,84 @@
+"""The DCGAN-style generator of DP-Sinkhorn's released code: 957,969 parameters at 28 x 28.
+
+Batch normalisation always uses the statistics of the current batch, at evaluation too, as that
+code does. No running statistics exist, so none can be switched to by accident: `train()` and
+`eval()` make no difference. The price is that an image depends on the other rows of its batch;
+`batch_dependent` says so, and `analyst.generators.sampling` uses balanced batches of one size.
+
+Shapes: N rows, Z latent dimensions, C channels, H height, W width.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, final
+
+import torch
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
+from torch import Tensor, nn
+
+from analyst.generators.generator import ImageShape, Latent
+
+_SHRINK = 4  # two layers of stride 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, config=ConfigDict(extra="forbid"))
+class DcganConfig:
+    """Sizes of the convolutional generator; the defaults are those of the released code."""
+
+    kind: Literal["dcgan"]
+    latent: Annotated[Latent, Field(description="distribution of the latents")] = "uniform"
+    latent_dim: Annotated[int, Field(ge=1, description="latent dimensions")] = 16
+    embedding_dim: Annotated[int, Field(ge=1, description="dimensions of a label's embedding")] = 8
+    width: Annotated[int, Field(ge=1, description="channels before the last convolution")] = 64
+
+
+@final
+class DcganGenerator(nn.Module):
+    """Three transposed convolutions and a convolution, from 1 x 1 to H x W."""
+
+    batch_dependent = True
+
+    def __init__(self, config: DcganConfig, shape: ImageShape) -> None:
+        """Build the layers for `shape`.
+
+        Args:
+            config: Sizes.
+            shape: Public facts of the data set; height and width are multiples of 4.
+
+        Raises:
+            ValueError: If height or width is not a multiple of 4.
+        """
+        super().__init__()
+        if shape.height % _SHRINK or shape.width % _SHRINK:
+            size = f"{shape.height}x{shape.width}"
+            msg = f"dcgan needs sides that are multiples of {_SHRINK}, not {size}"
+            raise ValueError(msg)
+        self.latent: Latent = config.latent
+        self.latent_dim = config.latent_dim
+        self.num_classes = shape.num_classes
+        width = config.width
+        seed = (shape.height // _SHRINK, shape.width // _SHRINK)
+        self.embedding = nn.Embedding(shape.num_classes, config.embedding_dim)
+        self.layers = nn.Sequential(
+            nn.ConvTranspose2d(
+                config.latent_dim + config.embedding_dim, 4 * width, seed, bias=False
+            ),
+            *_normalise(4 * width),
+            nn.ConvTranspose2d(4 * width, 2 * width, 4, stride=2, padding=1, bias=False),
+            *_normalise(2 * width),
+            nn.ConvTranspose2d(2 * width, width, 4, stride=2, padding=1, bias=False),
+            *_normalise(width),
+            nn.Conv2d(width, shape.channels, 3, padding=1),
+            nn.Tanh(),
+        )
+
+    def forward(self, latents_NZ: Tensor, labels_N: Tensor) -> Tensor:
+        """Return images [N, C, H, W] in [-1, 1], normalised over these N rows."""
+        features = torch.cat([latents_NZ, self.embedding(labels_N)], dim=1)
+        images: Tensor = self.layers(features[:, :, None, None])
+        return images
+
+
+def _normalise(channels: int) -> tuple[nn.Module, nn.Module]:
+    return nn.BatchNorm2d(channels, track_running_stats=False), nn.LeakyReLU(0.2)

@@ -1,0 +1,98 @@
+"""What the training loop needs of a generator, and how one starts from an explicit seed.
+
+A generator maps latents and labels to images in [-1, 1]. Nothing here reads or changes the global
+random state: weights are drawn from the `torch.Generator` that the caller passes.
+
+Shapes: N rows, Z latent dimensions, C channels, H height, W width.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor, nn
+
+Latent = Literal["uniform", "normal"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImageShape:
+    """The public shape of a data set: what a generator must produce."""
+
+    channels: int
+    height: int
+    width: int
+    num_classes: int
+
+
+class ConditionalGenerator(Protocol):
+    """A torch module that turns latents and labels into images in [-1, 1]."""
+
+    latent: Latent
+    latent_dim: int
+    num_classes: int
+    batch_dependent: bool  # true if an image depends on the other rows of its batch
+
+    def __call__(self, latents_NZ: Tensor, labels_N: Tensor) -> Tensor:
+        """Return images [N, C, H, W] in [-1, 1]."""
+        ...
+
+
+def draw_latents(
+    latent: Latent, num_rows: int, latent_dim: int, generator: torch.Generator
+) -> Tensor:
+    """Draw latents on the CPU, so that every device sees the same ones.
+
+    Args:
+        latent: U[0, 1] or standard normal.
+        num_rows: N.
+        latent_dim: Z.
+        generator: The source of randomness; it advances.
+
+    Returns:
+        Latents [N, Z], float32.
+    """
+    match latent:
+        case "uniform":
+            return torch.rand((num_rows, latent_dim), generator=generator)
+        case "normal":
+            return torch.randn((num_rows, latent_dim), generator=generator)
+
+
+def initialise(module: nn.Module, generator: torch.Generator) -> None:
+    """Draw torch's default initial weights from `generator` instead of the global state.
+
+    Args:
+        module: A module of linear, convolution, embedding and normalisation layers, in place; on
+            the meta device it is first given memory on the CPU.
+        generator: The source of randomness; it advances.
+
+    Raises:
+        TypeError: If a layer has parameters and no rule here.
+    """
+    if any(parameter.is_meta for parameter in module.parameters()):
+        module.to_empty(device="cpu")
+    for layer in module.modules():
+        match layer:
+            case nn.Linear() | nn.Conv2d() | nn.ConvTranspose2d():
+                nn.init.kaiming_uniform_(layer.weight, a=math.sqrt(5), generator=generator)
+                if layer.bias is not None:
+                    fan_in = layer.weight[0].numel()
+                    bound = 1 / math.sqrt(fan_in)
+                    nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
+            case nn.Embedding():
+                nn.init.normal_(layer.weight, generator=generator)
+            case nn.BatchNorm1d() | nn.BatchNorm2d() | nn.LayerNorm():
+                nn.init.ones_(layer.weight)
+                nn.init.zeros_(layer.bias)
+            case _ if next(layer.parameters(recurse=False), None) is not None:
+                msg = f"no initialisation rule for {type(layer).__name__}"
+                raise TypeError(msg)
+
+
+def num_parameters(module: nn.Module) -> int:
+    """Return how many numbers `module` learns."""
+    return sum(parameter.numel() for parameter in module.parameters())

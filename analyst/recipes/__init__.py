@@ -1,0 +1,26 @@
+"""Recipes: a training run as one TOML file that documents itself."""
+
+from analyst.recipes.errors import RecipeError
+from analyst.recipes.load import list_recipes, load_recipe, recipe_from_dict, recipe_to_dict
+from analyst.recipes.mechanisms import DpSinkhornConfig, MeanEmbeddingConfig, MechanismConfig
+from analyst.recipes.schema import (
+    OptimizerConfig,
+    Recipe,
+    SessionConfig,
+    TrainingConfig,
+)
+
+__all__ = [
+    "DpSinkhornConfig",
+    "MeanEmbeddingConfig",
+    "MechanismConfig",
+    "OptimizerConfig",
+    "Recipe",
+    "RecipeError",
+    "SessionConfig",
+    "TrainingConfig",
+    "list_recipes",
+    "load_recipe",
+    "recipe_from_dict",
+    "recipe_to_dict",
+]

@@ -1,0 +1,156 @@
+"""Read a recipe by name or from a file, apply overrides, and say exactly which key is wrong.
+
+A recipe file is data: nothing in it is ever executed, and an unknown key is an error.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tomllib
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from analyst.recipes.errors import RecipeError
+from analyst.recipes.schema import Recipe
+
+_ADAPTER = TypeAdapter(Recipe)
+_TAGS = {"dcgan", "mlp", "dp-sinkhorn", "mean-embedding"}  # pydantic puts the union's tag in a path
+
+
+def list_recipes() -> list[str]:
+    """Return the names of the recipes that come with this package."""
+    entries = resources.files("analyst.recipes").iterdir()
+    return sorted(entry.name.removesuffix(".toml") for entry in entries if _is_toml(entry.name))
+
+
+def recipe_text(name_or_file: str) -> str:
+    """Return a recipe's file as it is, comments included.
+
+    Raises:
+        RecipeError: If it does not exist or cannot be read.
+    """
+    path = Path(name_or_file)
+    if path.suffix != ".toml":
+        if name_or_file not in list_recipes():
+            message = f"there is no recipe '{name_or_file}'"
+            known = ", ".join(list_recipes())
+            raise RecipeError(message, f"Choose one of {known}; or give the path of a .toml file.")
+        return (resources.files("analyst.recipes") / f"{name_or_file}.toml").read_text("utf-8")
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        message = f"cannot read recipe {path}: {reason}"
+        raise RecipeError(message, "Check the path.") from None
+
+
+def load_recipe(name_or_file: str, overrides: Mapping[str, Any] | None = None) -> Recipe:
+    """Read a recipe.
+
+    Args:
+        name_or_file: A name from `list_recipes`, or the path of a TOML file.
+        overrides: Values by dotted key, such as {"optimizer.lr": 1e-4}; they win over the file.
+
+    Returns:
+        The validated recipe.
+
+    Raises:
+        RecipeError: If it does not exist, is not TOML, or a key is unknown, missing or wrong.
+    """
+    text = recipe_text(name_or_file)
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        message = f"recipe '{name_or_file}' is not valid TOML: {error}"
+        raise RecipeError(message, "Correct the file at that place.") from None
+    for key, value in (overrides or {}).items():
+        _put(table, key, value)
+    return recipe_from_dict(table, origin=f"recipe '{name_or_file}'")
+
+
+def recipe_from_dict(table: Mapping[str, Any], *, origin: str) -> Recipe:
+    """Validate a recipe.
+
+    Args:
+        table: Sections as in the TOML file.
+        origin: What to call it in an error.
+
+    Returns:
+        The validated recipe.
+
+    Raises:
+        RecipeError: If a key is unknown, missing or wrong.
+    """
+    try:
+        return _ADAPTER.validate_json(json.dumps(table, default=str), strict=True)
+    except ValidationError as error:
+        lines = _explain(error)
+        message = f"{origin} is not valid:\n  " + "\n  ".join(lines)
+        remedy = "'analyst train --help' lists every key with its meaning."
+        raise RecipeError(message, remedy) from None
+
+
+def recipe_to_dict(recipe: Recipe) -> dict[str, Any]:
+    """Return the effective recipe as plain values; `recipe_from_dict` reads it back."""
+    table: dict[str, Any] = json.loads(_ADAPTER.dump_json(recipe))
+    return table
+
+
+def with_session(recipe: Recipe, overrides: Mapping[str, Any], *, origin: str) -> Recipe:
+    """Return `recipe` with other session values.
+
+    Raises:
+        RecipeError: If an override is not in `session`, or is wrong.
+    """
+    fixed = sorted(key for key in overrides if not key.startswith("session."))
+    if fixed:
+        message = f"a resumed run keeps its recipe; it cannot change {', '.join(fixed)}"
+        raise RecipeError(message, "Only 'session' options may differ; or start a new run.")
+    table = recipe_to_dict(recipe)
+    for key, value in overrides.items():
+        _put(table, key, value)
+    return dataclasses.replace(recipe, session=recipe_from_dict(table, origin=origin).session)
+
+
+def _is_toml(name: str) -> bool:
+    return name.endswith(".toml")
+
+
+def _put(table: dict[str, Any], key: str, value: Any) -> None:
+    section, dot, name = key.partition(".")
+    if not dot or not name or "." in name:
+        message = f"'{key}' is not a key of a recipe"
+        raise RecipeError(message, "Write SECTION.KEY, such as optimizer.lr=1e-4.")
+    entry = table.setdefault(section, {})
+    if not isinstance(entry, dict):
+        message = f"'{section}' must be a section"
+        raise RecipeError(message, f"Write [{section}] in the recipe.")
+    if name == "sampling_rate":
+        entry.pop("expected_batch_size", None)
+    if name == "expected_batch_size":
+        entry.pop("sampling_rate", None)
+    entry[name] = value
+
+
+def _explain(error: ValidationError) -> list[str]:
+    """Return one line per key; what the branches of a union say is joined by 'or'."""
+    problems: dict[str, list[str]] = {}
+    for item in error.errors(include_url=False):
+        parts = [str(part) for part in item["loc"] if part not in _TAGS]
+        problems.setdefault(".".join(parts[:2]), []).append(_say(item["type"], item["msg"]))
+    return [f"{path}: {' or '.join(texts)}".removeprefix(": ") for path, texts in problems.items()]
+
+
+def _say(kind: str, message: str) -> str:
+    match kind:
+        case "unexpected_keyword_argument":
+            return "unknown key"
+        case "missing":
+            return "is missing"
+        case _:
+            return message.removeprefix("Value error, ").replace("Input should", "should")

@@ -1,0 +1,149 @@
+"""What an analyst asks of the curator, one class per mechanism; the wire names are the field names.
+
+Nothing that carries privacy has a default: a recipe states it or does not load.
+
+Shapes: N rows of a batch.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, Protocol, assert_never
+
+import torch
+from pydantic import ConfigDict, Field, model_validator
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from analyst.generators.sampling import balanced_labels
+
+_STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class BatchFacts(Protocol):
+    """The public facts of a data set that a batch or a parameter may depend on."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes."""
+        ...
+
+    @property
+    def nominal_size(self) -> int:
+        """The public size that sampling rates refer to."""
+        ...
+
+    @property
+    def capacity(self) -> int:
+        """Rows that a private batch is padded to."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
+class DpSinkhornConfig:
+    """DP-Sinkhorn: every step compares the batch with a fresh private sample."""
+
+    wire_name: ClassVar[str] = "dp-sinkhorn"
+    pays_per_step: ClassVar[bool] = True
+
+    kind: Literal["dp-sinkhorn"]
+    sampling_rate: Annotated[
+        float | None, Field(gt=0, le=1, description="probability of a record to be in a step")
+    ] = None
+    expected_batch_size: Annotated[
+        float | None, Field(gt=0, description="instead of sampling_rate: that times nominal size")
+    ] = None
+    capacity: Annotated[
+        int | None, Field(ge=1, description="rows of the padded private batch [the data set's]")
+    ] = None
+    num_samples: Annotated[int, Field(ge=1, description="generated rows that meet the records (n)")]
+    num_debias: Annotated[int, Field(ge=0, description="further rows for the self term (n')")]
+    clip_norm: Annotated[float, Field(gt=0, description="bound on the norm of the gradient (C)")]
+    noise_multiplier: Annotated[float, Field(gt=0, description="noise std / sensitivity (z)")]
+    reg: Annotated[float, Field(gt=0, description="entropic regularisation, in units of cost")]
+    l1_weight: Annotated[float, Field(ge=0, description="weight of the L1 part of the cost (m)")]
+    label_scale: Annotated[float, Field(ge=0, description="scale of the one-hot labels (alpha)")]
+    schedule: Annotated[
+        Literal["published", "converged"], Field(description="iterations of the solver")
+    ]
+
+    @model_validator(mode="after")
+    def _check(self) -> DpSinkhornConfig:
+        if (self.sampling_rate is None) == (self.expected_batch_size is None):
+            msg = "give either sampling_rate or expected_batch_size"
+            raise ValueError(msg)
+        if self.num_debias > self.num_samples:
+            msg = "num_debias must not exceed num_samples"
+            raise ValueError(msg)
+        return self
+
+    def parameters(self, facts: BatchFacts) -> dict[str, Any]:
+        """Return what is sent: the rate from the nominal size, the capacity from the data set."""
+        rate = self.sampling_rate
+        if rate is None and self.expected_batch_size is not None:
+            rate = self.expected_batch_size / facts.nominal_size
+        return {
+            "sampling_rate": rate,
+            "capacity": facts.capacity if self.capacity is None else self.capacity,
+            "num_samples": self.num_samples,
+            "num_debias": self.num_debias,
+            "clip_norm": self.clip_norm,
+            "noise_multiplier": self.noise_multiplier,
+            "reg": self.reg,
+            "l1_weight": self.l1_weight,
+            "label_scale": self.label_scale,
+            "schedule": self.schedule,
+        }
+
+    def draw_labels(self, num_classes: int, generator: torch.Generator) -> Tensor:
+        """Return labels [n + n']: balanced, and the further rows repeat the first n' labels."""
+        labels_N = balanced_labels(self.num_samples, num_classes, generator)
+        return torch.cat([labels_N, labels_N[: self.num_debias]])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
+class MeanEmbeddingConfig:
+    """DP-MERF: one released mean embedding, then every gradient is free."""
+
+    wire_name: ClassVar[str] = "mean-embedding"
+    pays_per_step: ClassVar[bool] = False
+
+    kind: Literal["mean-embedding"]
+    num_features: Annotated[int, Field(ge=1, description="random Fourier features")]
+    bandwidths: Annotated[
+        tuple[Annotated[float, Field(gt=0)], ...],
+        Field(min_length=1, description="kernel scales, comma separated"),
+    ]
+    feature_seed: Annotated[int, Field(ge=0, description="public seed of the features")]
+    noise_multiplier: Annotated[float, Field(gt=0, description="noise std / sensitivity (z)")]
+    count_scale: Annotated[float, Field(gt=0, description="weight of the class-count feature")]
+    images_per_class: Annotated[
+        int, Field(ge=1, description="generated images per class and step (not sent)")
+    ]
+
+    def parameters(self, facts: BatchFacts) -> dict[str, Any]:  # noqa: ARG002 - one signature
+        """Return what is sent."""
+        return {
+            "num_features": self.num_features,
+            "bandwidths": list(self.bandwidths),
+            "feature_seed": self.feature_seed,
+            "noise_multiplier": self.noise_multiplier,
+            "count_scale": self.count_scale,
+        }
+
+    def draw_labels(self, num_classes: int, generator: torch.Generator) -> Tensor:
+        """Return labels [images_per_class * classes], balanced."""
+        return balanced_labels(self.images_per_class * num_classes, num_classes, generator)
+
+
+MechanismConfig = DpSinkhornConfig | MeanEmbeddingConfig
+
+
+def describe_cost(mechanism: MechanismConfig) -> str:
+    """Say in one sentence what this mechanism pays for."""
+    match mechanism:
+        case DpSinkhornConfig():
+            return "every step reads a fresh private sample and is charged"
+        case MeanEmbeddingConfig():
+            return "one release is charged when the run opens; its steps are free"
+        case _:
+            assert_never(mechanism)

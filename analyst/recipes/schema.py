@@ -1,0 +1,88 @@
+"""The shape of a recipe: frozen, validated, every key described once.
+
+`session` holds what may change when a run is resumed; all other sections are fixed for a run.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, model_validator
+from pydantic.dataclasses import dataclass
+
+from analyst.generators import DcganConfig, MlpConfig
+from analyst.recipes.mechanisms import DpSinkhornConfig, MeanEmbeddingConfig
+
+_STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
+class AboutConfig:
+    """Where a recipe comes from."""
+
+    title: Annotated[str, Field(description="one line")]
+    source: Annotated[str, Field(description="paper, code or trial that the values come from")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
+class OptimizerConfig:
+    """Adam."""
+
+    lr: Annotated[float, Field(gt=0, description="learning rate")]
+    beta1: Annotated[float, Field(ge=0, lt=1, description="decay of the first moment")] = 0.9
+    beta2: Annotated[float, Field(ge=0, lt=1, description="decay of the second moment")] = 0.999
+    weight_decay: Annotated[float, Field(ge=0, description="L2 penalty, as in torch's Adam")] = 0.0
+    decay: Annotated[
+        Literal["constant", "cosine"], Field(description="learning rate over the declared steps")
+    ] = "constant"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
+class TrainingConfig:
+    """How long, and from which randomness; fixed for a run."""
+
+    dataset: Annotated[str, Field(min_length=1, description="name of the data set at the curator")]
+    steps: Annotated[
+        Annotated[int, Field(ge=1)] | Literal["all"],
+        Field(description="declared steps, or 'all' that the budget affords"),
+    ]
+    seed: Annotated[int, Field(ge=0, lt=2**63, description="seed of weights and latents")]
+    ema_decay: Annotated[
+        float, Field(ge=0, lt=1, description="decay of the averaged weights; 0 keeps the last")
+    ] = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
+class SessionConfig:
+    """What may differ from one sitting to the next without changing the result."""
+
+    device: Annotated[str, Field(description="torch device of the generator")] = "cpu"
+    checkpoint_every: Annotated[int, Field(ge=1, description="updates between checkpoints")] = 500
+    sample_every: Annotated[int, Field(ge=1, description="updates between sample grids")] = 1000
+    metrics_every: Annotated[int, Field(ge=1, description="updates between metric lines")] = 20
+    grid_columns: Annotated[int, Field(ge=1, le=100, description="images per class in a grid")] = 10
+    retry_for_s: Annotated[
+        float, Field(ge=0, description="seconds to wait for a curator that does not answer")
+    ] = 300.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
+class Recipe:
+    """One training run."""
+
+    about: AboutConfig
+    mechanism: Annotated[DpSinkhornConfig | MeanEmbeddingConfig, Field(discriminator="kind")]
+    generator: Annotated[DcganConfig | MlpConfig, Field(discriminator="kind")]
+    optimizer: OptimizerConfig
+    training: TrainingConfig
+    session: SessionConfig = Field(default_factory=SessionConfig)
+
+    @model_validator(mode="after")
+    def _check(self) -> Recipe:
+        if self.training.steps == "all" and not self.mechanism.pays_per_step:
+            msg = (
+                f"training.steps = 'all' has no meaning with {self.mechanism.kind}: its steps are "
+                "free, so state a number"
+            )
+            raise ValueError(msg)
+        return self

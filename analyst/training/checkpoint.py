@@ -1,0 +1,153 @@
+"""Checkpoints that survive a power cut: safetensors for numbers, JSON for words, never pickle.
+
+A checkpoint is two files. The tensors are written first, then the manifest that names their
+SHA-256; both go to a temporary file, are synced and renamed. Only the manifest makes a checkpoint
+exist, so a process killed at any moment leaves the previous one whole. The ledger, not a
+checkpoint, knows which step of a run is next.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from analyst.errors import AnalystError
+
+FORMAT = 1
+_STEM = "checkpoint-"
+
+
+@final
+class CheckpointError(AnalystError):
+    """A checkpoint is missing, damaged or made for something else."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Manifest:
+    """The words of a checkpoint."""
+
+    run_id: str
+    num_updates: int
+    next_step: int  # as the ledger said when this was written; the ledger may be ahead
+    num_steps: int
+    finished: bool
+    dataset: dict[str, Any]
+    recipe: dict[str, Any]
+
+
+@final
+class CheckpointStore:
+    """The checkpoints of one output directory; keeps the newest `keep`."""
+
+    def __init__(self, directory: Path, *, keep: int = 2) -> None:
+        """Use `directory`, which is made when the first checkpoint is written."""
+        self.directory = directory
+        self._keep = keep
+
+    def save(self, tensors: dict[str, Tensor], manifest: Manifest) -> Path:
+        """Write a checkpoint and drop the ones beyond `keep`.
+
+        Args:
+            tensors: CPU tensors, contiguous.
+            manifest: What they belong to.
+
+        Returns:
+            The manifest's path.
+        """
+        self.directory.mkdir(parents=True, exist_ok=True)
+        payload = save(tensors)
+        digest = hashlib.sha256(payload).hexdigest()
+        stem = f"{_STEM}{manifest.num_updates:010d}"
+        # a name that depends on the content never overwrites the tensors of an older manifest
+        tensor_file = f"{stem}-{digest[:8]}.safetensors"
+        _write_atomically(self.directory / tensor_file, payload)
+        words = {
+            "format": FORMAT,
+            "tensors": tensor_file,
+            "sha256": digest,
+            **{name: getattr(manifest, name) for name in Manifest.__dataclass_fields__},
+        }
+        path = self.directory / f"{stem}.json"
+        _write_atomically(path, json.dumps(words, indent=1).encode() + b"\n")
+        self._drop_old()
+        return path
+
+    def exists(self) -> bool:
+        """Return whether there is a checkpoint to load."""
+        return bool(self._manifests())
+
+    def load(self) -> tuple[dict[str, Tensor], Manifest]:
+        """Read and verify the newest checkpoint.
+
+        Returns:
+            Its tensors and its manifest.
+
+        Raises:
+            CheckpointError: If there is none, or the newest is damaged.
+        """
+        manifests = self._manifests()
+        if not manifests:
+            message = f"there is no checkpoint in {self.directory}"
+            raise CheckpointError(message, "Check --out, or start without --resume.")
+        newest = manifests[-1]
+        try:
+            return _read(newest)
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+            message = f"checkpoint {newest} is damaged: {error}"
+            raise CheckpointError(message, _remedy(newest, manifests[:-1])) from None
+
+    def _manifests(self) -> list[Path]:
+        return sorted(self.directory.glob(f"{_STEM}*.json"))
+
+    def _drop_old(self) -> None:
+        manifests = self._manifests()
+        for path in manifests[: -self._keep]:
+            path.unlink()
+        stems = tuple(path.stem for path in manifests[-self._keep :])
+        newest = [json.loads(p.read_bytes())["tensors"] for p in manifests[-1:]]
+        for path in self.directory.glob(f"{_STEM}*.safetensors"):
+            old = not path.name.startswith(stems)
+            replaced = path.name.startswith(stems[-1]) and path.name not in newest
+            if old or replaced:
+                path.unlink()
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], Manifest]:
+    words = json.loads(path.read_bytes())
+    if words["format"] != FORMAT:
+        msg = f"format {words['format']} is not {FORMAT}"
+        raise ValueError(msg)
+    payload = (path.parent / Path(words["tensors"]).name).read_bytes()
+    if hashlib.sha256(payload).hexdigest() != words["sha256"]:
+        msg = f"{words['tensors']} does not have the SHA-256 that the manifest names"
+        raise ValueError(msg)
+    manifest = Manifest(**{name: words[name] for name in Manifest.__dataclass_fields__})
+    return load(payload), manifest
+
+
+def _remedy(damaged: Path, previous: list[Path]) -> str:
+    if not previous:
+        return "There is no older one: start a new run, or restore the directory from a backup."
+    return f"Remove {damaged.name} to go on from the previous one, {previous[-1].name}."
+
+
+def _write_atomically(path: Path, payload: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.tmp")
+    with temporary.open("wb") as file:
+        file.write(payload)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

@@ -1,0 +1,132 @@
+"""What training needs of the barrier; `analyst.client` provides it, and so does a fake in tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from torch import Tensor
+
+
+class DatasetPort(Protocol):
+    """Public facts of a data set."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102 - the name says it
+    @property
+    def channels(self) -> int: ...  # noqa: D102
+    @property
+    def height(self) -> int: ...  # noqa: D102
+    @property
+    def width(self) -> int: ...  # noqa: D102
+    @property
+    def classes(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def nominal_size(self) -> int: ...  # noqa: D102
+    @property
+    def capacity(self) -> int: ...  # noqa: D102
+    @property
+    def epsilon(self) -> float: ...  # noqa: D102
+    @property
+    def delta(self) -> float: ...  # noqa: D102
+
+
+class PlanPort(Protocol):
+    """What a number of steps would cost, or what an epsilon would buy."""
+
+    @property
+    def num_steps(self) -> int: ...  # noqa: D102
+    @property
+    def affordable_steps(self) -> int: ...  # noqa: D102
+    @property
+    def epsilon_after(self) -> float: ...  # noqa: D102
+    @property
+    def epsilon_alone(self) -> float: ...  # noqa: D102
+    @property
+    def remaining(self) -> float: ...  # noqa: D102
+    @property
+    def fits(self) -> bool: ...  # noqa: D102
+
+
+class BudgetPort(Protocol):
+    """What is left of a data set's budget."""
+
+    @property
+    def dataset(self) -> str: ...  # noqa: D102
+    @property
+    def epsilon(self) -> float: ...  # noqa: D102
+    @property
+    def delta(self) -> float: ...  # noqa: D102
+    @property
+    def spent(self) -> float: ...  # noqa: D102
+    @property
+    def reserved(self) -> float: ...  # noqa: D102
+    @property
+    def remaining(self) -> float: ...  # noqa: D102
+    @property
+    def adjacency(self) -> str: ...  # noqa: D102
+    @property
+    def unit(self) -> str: ...  # noqa: D102
+    @property
+    def accountant(self) -> str: ...  # noqa: D102
+
+
+class RunPort(Protocol):
+    """An open run: the ledger behind it, not the analyst, knows the next step."""
+
+    @property
+    def run_id(self) -> str: ...  # noqa: D102
+    @property
+    def num_steps(self) -> int: ...  # noqa: D102
+    @property
+    def next_step(self) -> int: ...  # noqa: D102
+    @property
+    def spent_epsilon(self) -> float: ...  # noqa: D102
+    @property
+    def budget_epsilon(self) -> float: ...  # noqa: D102
+
+    def gradient(self, images: Tensor, labels: Tensor) -> Tensor:
+        """Return a releasable gradient with respect to `images`, of the same shape."""
+        ...
+
+    def close(self) -> None:
+        """End the run; what was not used goes back to the budget."""
+        ...
+
+
+class BarrierPort(Protocol):
+    """The curator as an analyst sees it."""
+
+    def datasets(self) -> Sequence[DatasetPort]:
+        """Return the data sets that this analyst may use."""
+        ...
+
+    def describe(self, dataset: str) -> DatasetPort:
+        """Return the public facts of a data set."""
+        ...
+
+    def plan(
+        self,
+        dataset: str,
+        mechanism: str,
+        parameters: dict[str, Any],
+        *,
+        num_steps: int | None = None,
+        epsilon: float | None = None,
+    ) -> PlanPort:
+        """Return what steps cost or what an epsilon buys; charges nothing."""
+        ...
+
+    def open_run(
+        self, dataset: str, mechanism: str, parameters: dict[str, Any], *, num_steps: int
+    ) -> RunPort:
+        """Reserve the whole cost of a run and return it."""
+        ...
+
+    def resume_run(self, run_id: str) -> RunPort:
+        """Return an open run at the step that the ledger says is next."""
+        ...
+
+    def budget(self, dataset: str) -> BudgetPort:
+        """Return what is left."""
+        ...

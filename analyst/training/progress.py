@@ -1,0 +1,95 @@
+"""One line that says where a run is: live on a terminal, now and then in a log."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TextIO, final
+
+_LIVE_INTERVAL_S = 0.1
+_PLAIN_INTERVAL_S = 10.0
+_WINDOW = 200
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Position:
+    """Where a run is."""
+
+    step: int
+    num_steps: int
+    spent_epsilon: float
+    budget_epsilon: float
+
+
+@final
+class Progress:
+    """Writes the line; the rate and the remaining time come from the last 200 steps."""
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        """Write to `stream`, live if it is a terminal."""
+        self._stream = stream
+        self._clock = clock
+        self._live = stream.isatty()
+        self._interval = _LIVE_INTERVAL_S if self._live else _PLAIN_INTERVAL_S
+        self._recent: deque[tuple[float, int]] = deque(maxlen=_WINDOW)
+        self._last_written: float | None = None
+        self._line_length = 0
+
+    def update(self, position: Position) -> None:
+        """Note a step, and write the line if it is time or the run is complete."""
+        now = self._clock()
+        self._recent.append((now, position.step))
+        due = self._last_written is None or now - self._last_written >= self._interval
+        if due or position.step >= position.num_steps:
+            self._last_written = now
+            self._write(describe(position, self.steps_per_s()))
+
+    def steps_per_s(self) -> float:
+        """Return the recent rate; 0 before two steps."""
+        if len(self._recent) < 2:
+            return 0.0
+        (start, first), (end, last) = self._recent[0], self._recent[-1]
+        return (last - first) / (end - start) if end > start else 0.0
+
+    def say(self, text: str) -> None:
+        """Write a line of its own, below the live one."""
+        self.finish()
+        self._stream.write(text + "\n")
+        self._stream.flush()
+
+    def finish(self) -> None:
+        """End the live line, so that what follows starts on a new one."""
+        if self._line_length:
+            self._stream.write("\n")
+            self._line_length = 0
+
+    def _write(self, text: str) -> None:
+        if self._live:
+            self._stream.write("\r" + text.ljust(self._line_length))
+            self._line_length = len(text)
+        else:
+            self._stream.write(text + "\n")
+        self._stream.flush()
+
+
+def describe(position: Position, steps_per_s: float) -> str:
+    """Return the line: steps, rate, epsilon of the budget, remaining time."""
+    left = position.num_steps - position.step
+    eta = format_seconds(left / steps_per_s) if steps_per_s else "--:--"
+    return (
+        f"step {position.step:,}/{position.num_steps:,}  "
+        f"{100 * position.step / position.num_steps:3.0f}%  {steps_per_s:.1f} steps/s  "
+        f"epsilon {position.spent_epsilon:.3f} of {position.budget_epsilon:g}  ETA {eta}"
+    )
+
+
+def format_seconds(seconds: float) -> str:
+    """Return 'm:ss', 'h:mm:ss' or 'd days h:mm:ss'."""
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    if days:
+        return f"{days}d {hour}:{minute:02d}:{second:02d}"
+    return f"{hour}:{minute:02d}:{second:02d}" if hours else f"{minute}:{second:02d}"

@@ -1,0 +1,135 @@
+"""Everything that a training run changes, as one object that becomes named tensors and back.
+
+What is restored is equal bit for bit on the same kind of device: weights, averages, Adam's moments
+and the state of the run's own randomness. The global random state is not part of it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from analyst.generators import ImageShape, build_generator
+from analyst.generators.catalogue import Generator
+from analyst.recipes import OptimizerConfig, Recipe
+from analyst.training.ema import Ema
+
+_MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+
+
+@dataclass(slots=True)
+class TrainingState:
+    """A generator, its averages, its optimizer, its randomness, and how often it was updated."""
+
+    model: Generator
+    ema: Ema
+    optimizer: torch.optim.Adam
+    randomness: torch.Generator
+    num_updates: int = 0
+
+
+def new_state(recipe: Recipe, shape: ImageShape) -> TrainingState:
+    """Build the state that a recipe starts from.
+
+    Args:
+        recipe: Generator, optimizer, seed and device.
+        shape: Public facts of the data set.
+
+    Returns:
+        A state that depends on the recipe and the shape alone.
+
+    Raises:
+        ValueError: If the generator cannot produce `shape`.
+    """
+    randomness = torch.Generator().manual_seed(recipe.training.seed)
+    model = build_generator(recipe.generator, shape, randomness).to(recipe.session.device)
+    config = recipe.optimizer
+    optimizer = torch.optim.Adam(
+        model.parameters(),
+        lr=config.lr,
+        betas=(config.beta1, config.beta2),
+        weight_decay=config.weight_decay,
+    )
+    return TrainingState(model, Ema(model, recipe.training.ema_decay), optimizer, randomness)
+
+
+def learning_rate(config: OptimizerConfig, step: int, num_steps: int) -> float:
+    """Return the rate of a step: constant, or a half cosine over the declared steps.
+
+    Args:
+        config: Rate and kind of decay.
+        step: Step of the ledger, from 1.
+        num_steps: Declared steps.
+
+    Returns:
+        A rate in (0, `config.lr`].
+    """
+    match config.decay:
+        case "constant":
+            return config.lr
+        case "cosine":
+            return config.lr * 0.5 * (1 + math.cos(math.pi * (step - 1) / num_steps))
+
+
+def state_tensors(state: TrainingState) -> dict[str, Tensor]:
+    """Return the state as named CPU tensors, copied."""
+    tensors = {"randomness": state.randomness.get_state()}
+    for name, parameter in state.model.named_parameters():
+        tensors[f"generator.{name}"] = parameter
+        tensors[f"ema.{name}"] = state.ema.weights[name]
+        for moment, value in state.optimizer.state.get(parameter, {}).items():
+            tensors[f"optimizer.{moment}.{name}"] = value
+    return {
+        name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()
+    }
+
+
+@torch.no_grad()
+def load_state(state: TrainingState, tensors: dict[str, Tensor]) -> None:
+    """Restore what `state_tensors` returned into a state of the same recipe.
+
+    Raises:
+        ValueError: If a tensor is missing or has another shape.
+    """
+    names = [name for name, _ in state.model.named_parameters()]
+    load_generator(state.model, tensors, part="generator")
+    state.ema.load({name: _take(tensors, f"ema.{name}") for name in names})
+    state.randomness.set_state(_take(tensors, "randomness"))
+    saved: dict[str, Any] = state.optimizer.state_dict()
+    if any(name.startswith("optimizer.") for name in tensors):
+        saved["state"] = {
+            index: {moment: _take(tensors, f"optimizer.{moment}.{name}") for moment in _MOMENTS}
+            for index, name in enumerate(names)
+        }
+        state.optimizer.load_state_dict(saved)
+
+
+@torch.no_grad()
+def load_generator(model: Generator, tensors: dict[str, Tensor], *, part: str) -> None:
+    """Restore only a generator's weights.
+
+    Args:
+        model: The generator, in place.
+        tensors: What `state_tensors` returned.
+        part: "generator" for the last weights, "ema" for the averages.
+
+    Raises:
+        ValueError: If a tensor is missing or has another shape.
+    """
+    for name, parameter in model.named_parameters():
+        value = _take(tensors, f"{part}.{name}")
+        if value.shape != parameter.shape:
+            msg = f"'{name}' has shape {tuple(value.shape)}, not {tuple(parameter.shape)}"
+            raise ValueError(msg)
+        parameter.copy_(value)
+
+
+def _take(tensors: dict[str, Tensor], name: str) -> Tensor:
+    if name not in tensors:
+        msg = f"'{name}' is missing"
+        raise ValueError(msg)
+    return tensors[name]

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from curator.ledger.ledger import Ledger
+from curator.ledger.memory import MemoryLedger
+from curator.ledger.sql import SqlLedger
+from tests.contract.ledger_contract import LedgerContract
+from tests.fakes.clock import FakeClock
+
+
+class TestMemoryLedger(LedgerContract):
+    @pytest.fixture
+    def ledger(self) -> Ledger:
+        return MemoryLedger(FakeClock())
+
+
+class TestSqlLedger(LedgerContract):
+    @pytest.fixture
+    def ledger(self, tmp_path: Path) -> Iterator[Ledger]:
+        ledger = SqlLedger.open_writer(tmp_path / "ledger.sqlite", FakeClock())
+        yield ledger
+        ledger.close()

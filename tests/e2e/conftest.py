@@ -1,0 +1,182 @@
+"""Real curators: one in this process for what must be planted or watched, and real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import analyst
+from analyst.client import Barrier
+from curator.add_dataset import add_dataset
+from curator.bootstrap import Curator, create_curator
+from curator.config import CuratorConfig, GrpcSection, RestSection
+from curator.folder import CuratorFolder, initialise
+from tests.fakes.facts import small_facts
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+READY_SECONDS = 60
+
+SINKHORN: dict[str, Any] = {
+    "sampling_rate": 40 / 1437,
+    "capacity": 96,
+    "num_samples": 10,
+    "num_debias": 2,
+    "clip_norm": 0.5,
+    "noise_multiplier": 1.0,
+    "reg": 0.05,
+    "l1_weight": 1.0,
+    "label_scale": 15.0,
+    "schedule": "published",
+}
+EMBEDDING: dict[str, Any] = {
+    "num_features": 20,
+    "bandwidths": [2.5],
+    "feature_seed": 1,
+    "noise_multiplier": 3.0,
+    "count_scale": 0.5,
+}
+
+
+def digits_folder(root: Path, *, epsilon: float = 10.0) -> CuratorFolder:
+    """Make a curator's folder with the digits and two analysts."""
+    folder = initialise(root)
+    facts = small_facts(
+        name="digits",
+        height=8,
+        width=8,
+        classes=tuple("0123456789"),
+        nominal_size=1437,
+        max_size=2000,
+        sampling_rate=40 / 1437,
+        capacity=96,
+        epsilon=epsilon,
+        delta=1e-4,
+    )
+    add_dataset(folder, facts, "sklearn:digits-private")
+    folder.add_analyst("alice")
+    folder.add_analyst("bob")
+    return folder
+
+
+def credentials(folder: CuratorFolder, name: str) -> Path:
+    return folder.root / "analysts" / f"{name}.credentials.json"
+
+
+def token(folder: CuratorFolder, name: str) -> str:
+    value: str = json.loads(credentials(folder, name).read_text())["token"]
+    return value
+
+
+def batch(rows: int = 12, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    images = torch.rand((rows, 1, 8, 8), generator=generator) * 2 - 1
+    return images, torch.arange(rows) % 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Local:
+    """A curator in this process."""
+
+    folder: CuratorFolder
+    curator: Curator
+
+    def connect(self, name: str = "alice", **options: Any) -> Barrier:
+        target = f"localhost:{self.curator.rpc.port}"
+        return analyst.connect(
+            target, credentials=credentials(self.folder, name), patience=5.0, **options
+        )
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Iterator[Local]:
+    folder = digits_folder(tmp_path / "curator")
+    config = CuratorConfig(grpc=GrpcSection(port=0), rest=RestSection(port=0))
+    curator = create_curator(folder, config)
+    curator.start()
+    yield Local(folder=folder, curator=curator)
+    curator.draining.set()
+    curator.wait()
+
+
+@dataclass(kw_only=True)
+class Process:
+    """A curator in a process of its own."""
+
+    folder: CuratorFolder
+    process: subprocess.Popen[str]
+    grpc_port: int
+    rest_port: int
+
+    def kill(self) -> None:
+        """Kill -9: no handler runs."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(30)
+
+    def terminate(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(60)
+
+    def connect(self, name: str = "alice", **options: Any) -> Barrier:
+        target = f"localhost:{self.grpc_port}"
+        return analyst.connect(target, credentials=credentials(self.folder, name), **options)
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., Process]]:
+    """Return a function that starts `curator serve` and waits for its ready line."""
+    started: list[Process] = []
+
+    def start(folder: CuratorFolder, *arguments: str, grpc_port: int = 0) -> Process:
+        with (tmp_path / f"curator-{len(started)}.log").open("w") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "curator.cli", "serve", "--dir", str(folder.root)]
+                + ["--grpc-port", str(grpc_port), "--rest-port", "0", *arguments],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                cwd=ROOT,
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
+            )
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        process.stdout.close()
+        found = re.search(r"grpc \S+:(\d+) rest \S+:(\d+)", line)
+        assert found, f"not ready: {line!r}, exit code {process.poll()}"
+        one = Process(
+            folder=folder,
+            process=process,
+            grpc_port=int(found[1]),
+            rest_port=int(found[2]),
+        )
+        started.append(one)
+        return one
+
+    yield start
+    for one in started:
+        if one.process.poll() is None:
+            one.kill()
+
+
+def run_cli(
+    package: str, *arguments: str, timeout: float = 120
+) -> subprocess.CompletedProcess[str]:
+    """Run one command of the curator or the analyst."""
+    return subprocess.run(
+        [sys.executable, "-m", f"{package}.cli", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+        cwd=ROOT,
+    )

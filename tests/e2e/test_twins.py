@@ -1,0 +1,65 @@
+"""The same step over stream and unary at once: identical bytes, one charge."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+import pytest
+import torch
+
+from analyst.client.codec import encode_step
+from analyst.errors import RequestRefused
+from protos.weir.v1 import service_pb2_grpc
+from tests.e2e.conftest import SINKHORN, Local, batch, token
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+def stub(local: Local):  # type: ignore[no-untyped-def]
+    root = (local.folder.identity / "ca.pem").read_bytes()
+    target = f"localhost:{local.curator.rpc.port}"
+    with grpc.secure_channel(target, grpc.ssl_channel_credentials(root)) as channel:
+        yield service_pb2_grpc.WeirServiceStub(channel)
+
+
+def test_a_hundred_twins_over_both_doors(
+    local: Local, stub: service_pb2_grpc.WeirServiceStub
+) -> None:
+    metadata = (("authorization", f"Bearer {token(local.folder, 'alice')}"),)
+    with local.connect() as barrier:
+        run = barrier.open_run("digits", "dp-sinkhorn", SINKHORN, num_steps=50)
+    request = encode_step(run.run_id, 1, *batch())
+
+    def unary(_: int) -> bytes:
+        return stub.Step(request, metadata=metadata, timeout=60).SerializeToString()
+
+    def stream(_: int) -> bytes:
+        call = stub.StreamSteps(iter([request]), metadata=metadata, timeout=60)
+        return next(call).SerializeToString()
+
+    with ThreadPoolExecutor(16) as pool:
+        jobs = [pool.submit((unary, stream)[i % 2], i) for i in range(100)]
+        answers = {job.result() for job in jobs}
+    assert len(answers) == 1
+    with local.connect() as barrier:
+        assert barrier.resume_run(run.run_id).next_step == 2
+
+
+@pytest.mark.parametrize("name", ["alice", "bob"])
+def test_other_images_and_other_analysts_get_nothing(local: Local, name: str) -> None:
+    with local.connect("alice") as barrier:
+        run = barrier.open_run("digits", "dp-sinkhorn", SINKHORN, num_steps=5)
+        run.gradient(*batch())
+    with local.connect(name) as barrier:
+        if name == "alice":
+            again = barrier.resume_run(run.run_id)
+            again.next_step = 1
+            with pytest.raises(RequestRefused) as caught:
+                again.gradient(batch()[0] * 0.5, torch.arange(12) % 10)
+            assert caught.value.reason == "STEP_CONFLICT"
+        else:
+            with pytest.raises(RequestRefused) as caught:
+                barrier.resume_run(run.run_id)
+            assert caught.value.reason == "UNKNOWN_RUN"

@@ -1,0 +1,136 @@
+"""Brute force over neighbouring batches: no release moves further than its declared sensitivity."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from curator.mechanisms.dp_sinkhorn import DpSinkhorn, DpSinkhornSpec
+from curator.mechanisms.mean_embedding import MeanEmbedding, MeanEmbeddingSpec
+from curator.privacy.private import Private
+from curator.privacy.records import ImageSpace, RecordBatch, Samples
+from curator.privacy.release import LatticeBlock, Release
+from curator.sanitizer.lattice import LATTICE_STD
+
+SPACE = ImageSpace(channels=1, height=2, width=2, max_level=3, num_classes=2)
+CAPACITY = 6
+NOISE_MULTIPLIER = 1.1
+
+records_strategy = st.lists(
+    st.tuples(st.lists(st.integers(0, 3), min_size=4, max_size=4), st.integers(0, 1)), max_size=5
+)
+seeds = st.integers(0, 2**31 - 1)
+
+
+class NoNoise:
+    def discrete_gaussian(self, num_values: int) -> Tensor:
+        return torch.zeros(num_values, dtype=torch.int64)
+
+    def uniform_words(self, num_words: int) -> Tensor:
+        return torch.zeros(num_words, dtype=torch.int64)
+
+
+def batch(records: list[tuple[list[int], int]]) -> Private[RecordBatch]:
+    padded = records + [([0] * 4, 0)] * (CAPACITY - len(records))
+    return Private(
+        RecordBatch(
+            levels_MD=torch.tensor([levels for levels, _ in padded], dtype=torch.uint8),
+            labels_M=torch.tensor([label for _, label in padded]),
+            mask_M=torch.arange(CAPACITY) < len(records),
+        )
+    )
+
+
+def integers(release: Release) -> Tensor:
+    block = release.blocks[0]
+    assert isinstance(block, LatticeBlock)
+    return block.integers
+
+
+def squared_shift(first: Release, second: Release) -> int:
+    return int((integers(first) - integers(second)).square().sum())
+
+
+@settings(deadline=None, max_examples=60)
+@given(records=records_strategy, extra=records_strategy.filter(bool), seed=seeds)
+def test_sinkhorn_gradient_moves_by_at_most_two_clip_norms(
+    records: list[tuple[list[int], int]], extra: list[tuple[list[int], int]], seed: int
+) -> None:
+    spec = DpSinkhornSpec(
+        sampling_rate=0.5,
+        capacity=CAPACITY,
+        num_samples=3,
+        num_debias=1,
+        clip_norm=0.5,
+        noise_multiplier=NOISE_MULTIPLIER,
+        reg=0.05,
+        l1_weight=1.0,
+        label_scale=15.0,
+        schedule="published",
+    )
+    mechanism = DpSinkhorn(spec, SPACE)
+    images = torch.rand(4, 4, generator=torch.Generator().manual_seed(seed)) * 2 - 1
+    samples = Samples(images_ND=images, labels_N=torch.tensor([0, 1, 0, 0]))
+    base = mechanism.gradient(samples, batch(records), NoNoise())
+    neighbours = [[*records, extra[0]]]
+    neighbours += [records[:i] + records[i + 1 :] for i in range(len(records))]
+    for neighbour in neighbours:
+        other = mechanism.gradient(samples, batch(neighbour), NoNoise())
+        shift = math.sqrt(squared_shift(base, other))
+        assert NOISE_MULTIPLIER * shift <= LATTICE_STD  # noise std over sensitivity, lattice units
+        assert torch.equal(base.blocks[1].values, other.blocks[1].values)  # type: ignore[union-attr]
+
+
+@settings(deadline=None, max_examples=60)
+@given(records=records_strategy.filter(bool), scale=st.floats(1e-3, 10), seed=seeds)
+def test_embedding_sums_move_by_at_most_one_row(
+    records: list[tuple[list[int], int]], scale: float, seed: int
+) -> None:
+    spec = MeanEmbeddingSpec(
+        num_features=8,
+        bandwidths=[0.5, 2.0],
+        feature_seed=seed,
+        noise_multiplier=NOISE_MULTIPLIER,
+        count_scale=scale,
+    )
+    mechanism = MeanEmbedding(spec, SPACE)
+    base = mechanism.setup([batch(records)], NoNoise())
+    for removed in range(len(records)):
+        neighbour = records[:removed] + records[removed + 1 :]
+        shift = math.sqrt(squared_shift(base, mechanism.setup([batch(neighbour)], NoNoise())))
+        assert NOISE_MULTIPLIER * shift <= LATTICE_STD
+        assert shift > 0.99 * LATTICE_STD / NOISE_MULTIPLIER  # and the bound is tight
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    num_records=st.integers(1, 70),
+    num_features=st.sampled_from([2, 6, 30, 62]),
+    dimension=st.integers(1, 40),
+    data=st.data(),
+)
+def test_a_feature_row_does_not_know_its_companions(
+    num_records: int, num_features: int, dimension: int, data: st.DataObject
+) -> None:
+    space = ImageSpace(channels=1, height=1, width=dimension, max_level=255, num_classes=2)
+    spec = MeanEmbeddingSpec(
+        num_features=num_features,
+        bandwidths=[0.7],
+        feature_seed=data.draw(seeds),
+        noise_multiplier=NOISE_MULTIPLIER,
+        count_scale=0.3,
+    )
+    mechanism = MeanEmbedding(spec, space)
+    generator = torch.Generator().manual_seed(data.draw(seeds))
+    levels = torch.randint(0, 256, (num_records, dimension), generator=generator).to(torch.uint8)
+    rows = mechanism._record_rows(levels)
+    order = torch.randperm(num_records, generator=generator)
+    kept = order[: data.draw(st.integers(1, num_records))]
+    assert torch.equal(mechanism._record_rows(levels[kept]), rows[kept])
+    lone = data.draw(st.integers(0, num_records - 1))
+    assert torch.equal(mechanism._record_rows(levels[lone : lone + 1])[0], rows[lone])
+    assert float(rows.norm(dim=1).max()) <= 1

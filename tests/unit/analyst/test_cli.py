@@ -1,0 +1,181 @@
+"""The command as a user meets it: exit codes, messages, no traceback."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analyst.cli import Connect, main
+from analyst.config import ConnectionConfig, ExitCode
+from analyst.errors import CuratorUnreachable
+from tests.fakes.barrier import FakeBarrier, FakeDataset, FakeRun, make_error
+
+TRAIN = ["train", "--curator", "localhost:1", "--insecure-loopback"]
+SMALL = [
+    "--recipe", "digits-dp-sinkhorn", "--generator-width", "8", "--sample-every", "99",
+    "--mechanism-num-samples", "20", "--mechanism-num-debias", "4",
+]  # fmt: skip
+
+
+def connect_to(barrier: FakeBarrier) -> Connect:
+    def connect(config: ConnectionConfig) -> FakeBarrier:
+        return barrier
+
+    return connect
+
+
+@pytest.fixture
+def barrier() -> FakeBarrier:
+    return FakeBarrier(FakeDataset(epsilon=6.0))
+
+
+def _train(barrier: FakeBarrier, out: Path, *options: str) -> int:
+    return main([*TRAIN, "--out", str(out), *options], connect=connect_to(barrier))
+
+
+def test_train_until_refused_then_sample_and_evaluate(
+    barrier: FakeBarrier, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    assert _train(barrier, out, *SMALL, "--show-refusal") == ExitCode.OK
+    text = capsys.readouterr().out
+    assert "Asked for one more step." in text
+    assert "spent      epsilon 6.0000" in text
+    assert "bring the total to epsilon 7.0000" in text
+
+    assert _train(barrier, tmp_path / "more", *SMALL) == ExitCode.BUDGET_EXHAUSTED
+    error = capsys.readouterr().err
+    assert "does not refill" in error
+    assert "Traceback" not in error
+
+    for name in ("s.npz", "s.png"):
+        argv = ["sample", "--out-of", str(out), "--count", "40", "--out", str(tmp_path / name)]
+        assert main(argv) == ExitCode.OK
+    with np.load(tmp_path / "s.npz", allow_pickle=False) as archive:
+        assert archive["images"].shape == (40, 8, 8)
+        assert np.bincount(archive["labels"]).tolist() == [4] * 10
+    argv = ["evaluate", str(tmp_path / "s.npz"), "--test", str(tmp_path / "s.npz")]
+    assert main([*argv, "--classifier", "logistic"]) == ExitCode.OK
+    assert "logistic: accuracy" in capsys.readouterr().out
+
+
+def test_show_refusal_asks_nothing_when_a_step_is_left(
+    barrier: FakeBarrier, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _train(barrier, tmp_path, *SMALL, "--steps", "2", "--show-refusal") == ExitCode.OK
+    assert "would not be refused" in capsys.readouterr().out
+    assert len(barrier.opened) == 1
+
+
+def test_a_lost_curator_says_how_to_go_on(
+    barrier: FakeBarrier,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(run: FakeRun) -> None:
+        if run.next_step == 4:
+            raise make_error(CuratorUnreachable)
+
+    barrier.before_gradient = fail
+    code = _train(barrier, tmp_path, *SMALL, "--retry-for-s", "0")
+    assert code == ExitCode.UNREACHABLE
+    assert f"analyst train --resume --out {tmp_path}" in capsys.readouterr().err
+    barrier.before_gradient = lambda run: None
+    assert _train(barrier, tmp_path, "--resume") == ExitCode.OK
+    assert barrier.accounts["run-0"].used == 6
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_after_the_step(
+    barrier: FakeBarrier, tmp_path: Path, capsys: pytest.CaptureFixture[str], number: int
+) -> None:
+    def interrupt(run: FakeRun) -> None:
+        if run.next_step == 3:
+            os.kill(os.getpid(), number)
+
+    barrier.before_gradient = interrupt
+    assert _train(barrier, tmp_path, *SMALL) == ExitCode.INTERRUPTED
+    assert "stopped after 3 updates" in capsys.readouterr().err
+    barrier.before_gradient = lambda run: None
+    assert _train(barrier, tmp_path, "--resume") == ExitCode.OK
+    assert [step for step, _ in barrier.asked] == [1, 2, 3, 4, 5, 6]
+
+
+def test_plan_and_budget_charge_nothing(
+    barrier: FakeBarrier, capsys: pytest.CaptureFixture[str]
+) -> None:
+    access = ["--curator", "localhost:1", "--insecure-loopback"]
+    for question in (["--for-steps", "3"], ["--for-epsilon", "2"], []):
+        argv = ["plan", *access, "--recipe", "digits-dp-sinkhorn", *question]
+        assert main(argv, connect=connect_to(barrier)) == ExitCode.OK
+    text = capsys.readouterr().out
+    assert "affordable  6 steps" in text
+    assert "3 steps: epsilon 3.0000 alone" in text
+    assert "up to epsilon 2, 2 steps" in text
+    argv = ["plan", *access, "--recipe", "digits-embedding"]
+    assert main(argv, connect=connect_to(barrier)) == ExitCode.OK
+    assert "the release" in capsys.readouterr().out
+    assert main(["budget", *access], connect=connect_to(barrier)) == ExitCode.OK
+    assert "(6, 1e-05)-differential privacy" in capsys.readouterr().out
+    assert not barrier.opened
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "text"),
+    [
+        (["--recipe", "nothing"], ExitCode.RECIPE, "no recipe 'nothing'"),
+        ([*SMALL, "--set", "a.b=1"], ExitCode.RECIPE, "a: unknown key"),
+        (["--resume"], ExitCode.FILES, "no checkpoint"),
+        ([*SMALL, "--start-from", "nowhere"], ExitCode.FILES, "nowhere"),
+    ],
+)
+def test_mistakes_are_one_message_with_a_remedy(
+    barrier: FakeBarrier,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    code: ExitCode,
+    text: str,
+) -> None:
+    assert _train(barrier, tmp_path, *options) == code
+    error = capsys.readouterr().err
+    assert text in error
+    assert "what to do: " in error
+    assert "Traceback" not in error
+
+
+def test_a_fault_is_hidden_behind_debug(
+    barrier: FakeBarrier, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def break_it(run: FakeRun) -> None:
+        msg = "a bug"
+        raise RuntimeError(msg)
+
+    barrier.before_gradient = break_it
+    assert _train(barrier, tmp_path / "a", *SMALL, "--steps", "2") == ExitCode.FAILED
+    assert "--debug" in capsys.readouterr().err
+    with pytest.raises(RuntimeError, match="a bug"):
+        _train(barrier, tmp_path / "b", *SMALL, "--steps", "2", "--debug")
+
+
+def test_recipes_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["recipes"]) == ExitCode.OK
+    assert "dp-merf-mnist" in capsys.readouterr().out
+    assert main(["recipes", "dp-merf-mnist"]) == ExitCode.OK
+    assert "[mechanism]" in capsys.readouterr().out
+
+
+def test_usage_errors_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for argv in ([], ["train"], [*TRAIN, "--out", "x"], ["budget", "--curator", "localhost:1"]):
+        with pytest.raises(SystemExit) as caught:
+            main(argv)
+        assert caught.value.code == ExitCode.USAGE
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    text = capsys.readouterr().out
+    for group in ("mechanism", "generator", "optimizer", "training", "session"):
+        assert f"recipe: {group}" in text

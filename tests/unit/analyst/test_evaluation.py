@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analyst.evaluation import ImageFileError, evaluate, load_images, save_images
+from analyst.evaluation.classifier import Classifier
+from analyst.evaluation.image_file import LabelledImages
+
+
+def _images(num: int, seed: int, *, num_classes: int = 3) -> LabelledImages:
+    """Class c is bright in column c."""
+    randomness = np.random.default_rng(seed)
+    images = randomness.integers(0, 60, (num, 1, 4, 4), dtype=np.uint8)
+    labels = np.arange(num) % num_classes
+    for image, label in zip(images, labels, strict=True):
+        image[0, :, label] = 250
+    return LabelledImages(images, labels.astype(np.int64))
+
+
+@pytest.mark.parametrize("classifier", ["logistic", "mlp"])
+def test_a_clear_problem_is_solved(classifier: Classifier) -> None:
+    report = evaluate(_images(120, 0), _images(60, 1), classifier)
+    assert report.accuracy > 0.9
+    assert [row.num_test for row in report.rows] == [20, 20, 20]
+    assert f"{classifier}: accuracy" in report.table()
+
+
+def test_rows_count_what_is_missed() -> None:
+    test = _images(60, 1)
+    swapped = LabelledImages(test.images, np.where(test.labels == 2, 0, test.labels))
+    report = evaluate(_images(120, 0), swapped, "logistic")
+    assert report.accuracy == pytest.approx(2 / 3)
+    assert report.rows[0].recall == 0.5
+    assert report.rows[0].precision == 1.0
+    assert report.rows[1].recall == 1.0
+
+
+def test_files_round_trip_without_a_channel_axis(tmp_path: Path) -> None:
+    data = _images(6, 0)
+    path = tmp_path / "new" / "images.npz"
+    save_images(path, data)
+    with np.load(path, allow_pickle=False) as archive:
+        assert archive["images"].shape == (6, 4, 4)
+    again = load_images(path)
+    assert (again.images == data.images).all()
+    assert (again.labels == data.labels).all()
+
+
+@pytest.mark.parametrize(
+    ("arrays", "text"),
+    [
+        ({"images": np.zeros((2, 4, 4), np.uint8)}, "labels"),
+        ({"images": np.zeros((2, 4, 4)), "labels": np.zeros(2, int)}, "float64"),
+        ({"images": np.zeros((2, 4, 4), np.uint8), "labels": np.zeros(3, int)}, "labels are"),
+        ({"images": np.array([{}, {}], object), "labels": np.zeros(2, int)}, "cannot read"),
+    ],
+)
+def test_other_files_are_refused(
+    tmp_path: Path, arrays: dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]], text: str
+) -> None:
+    np.savez(tmp_path / "x.npz", **arrays)  # type: ignore[arg-type]
+    with pytest.raises(ImageFileError, match=text):
+        load_images(tmp_path / "x.npz")
+
+
+def test_unreadable_files_are_named(tmp_path: Path) -> None:
+    (tmp_path / "x.npz").write_bytes(b"PK nothing")
+    for name in ("x.npz", "missing.npz"):
+        with pytest.raises(ImageFileError, match=name):
+            load_images(tmp_path / name)
+
+
+def test_images_must_match() -> None:
+    small = LabelledImages(np.zeros((6, 1, 2, 2), np.uint8), np.arange(6) % 3)
+    with pytest.raises(ImageFileError, match="differ"):
+        evaluate(small, _images(6, 0), "logistic")
+    with pytest.raises(ImageFileError, match="one class"):
+        evaluate(_images(6, 0, num_classes=1), _images(6, 0), "logistic")

@@ -1,0 +1,118 @@
+"""Grids, metrics, progress and averages."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from analyst.training.ema import Ema
+from analyst.training.grid import BORDER, make_grid, save_grid, to_pixels
+from analyst.training.metrics import MetricsFile
+from analyst.training.progress import Position, Progress, describe, format_seconds
+
+
+def test_grid_enlarges_and_separates_tiles() -> None:
+    pixels = np.zeros((5, 1, 8, 8), dtype=np.uint8)
+    pixels[4] = 255
+    grid = make_grid(pixels, columns=2)
+    pitch = 48 + BORDER
+    assert grid.shape == (3 * pitch + BORDER, 2 * pitch + BORDER)
+    last = grid[2 * pitch + BORDER : 3 * pitch, BORDER:pitch]
+    assert last.shape == (48, 48)
+    assert (last == 255).all()
+    for edge in range(4):
+        rows = grid[edge * pitch : edge * pitch + BORDER] if edge < 4 else grid[:0]
+        assert np.unique(rows).tolist() == [96]
+    assert np.unique(grid[:, pitch : pitch + BORDER]).tolist() == [96]
+    assert np.unique(grid[2 * pitch :, pitch:]).tolist() == [96]  # the missing tile
+
+
+def test_grid_of_colours_and_large_images_is_a_png(tmp_path: Path) -> None:
+    pixels = np.full((2, 3, 64, 32), 7, dtype=np.uint8)
+    save_grid(tmp_path / "a" / "grid.png", pixels, columns=2)
+    with Image.open(tmp_path / "a" / "grid.png") as image:
+        assert image.format == "PNG"
+        assert image.size == (2 * (32 + BORDER) + BORDER, 64 + 2 * BORDER)
+        assert image.mode == "RGB"
+
+
+@pytest.mark.parametrize("shape", [(0, 1, 8, 8), (1, 2, 8, 8)])
+def test_grid_refuses_what_it_cannot_show(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="grid"):
+        make_grid(np.zeros(shape, dtype=np.uint8), columns=1)
+
+
+def test_pixels_are_rounded_and_clamped() -> None:
+    images = torch.tensor([-2.0, -1.0, 0.0, 0.999, 1.0]).reshape(1, 1, 1, 5)
+    assert to_pixels(images).ravel().tolist() == [0, 0, 128, 255, 255]
+
+
+def test_metrics_survive_half_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    first = MetricsFile(path)
+    first.write("update", {"step": 1})
+    first.close()
+    path.write_bytes(path.read_bytes() + b'{"kind": "upd')
+    second = MetricsFile(path)
+    second.write("resumed", {"step": 2})
+    second.close()
+    kinds = [json.loads(line)["kind"] for line in path.read_text().splitlines()]
+    assert kinds == ["update", "resumed"]
+
+
+def _position(step: int) -> Position:
+    return Position(step=step, num_steps=400, spent_epsilon=1.25, budget_epsilon=10.0)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_on_a_terminal_rewrites_one_line() -> None:
+    stream, now = Terminal(), [0.0]
+    progress = Progress(stream, clock=lambda: now[0])
+    for step in range(1, 5):
+        progress.update(_position(step))
+        now[0] += 0.06
+    progress.say("hello")
+    text = stream.getvalue()
+    assert text.count("\r") == 2  # at most ten a second
+    assert text.endswith("\nhello\n")
+
+
+def test_progress_in_a_log_is_rare_and_the_last_step_is_written() -> None:
+    stream, now = io.StringIO(), [0.0]
+    progress = Progress(stream, clock=lambda: now[0])
+    for step in range(1, 401):
+        progress.update(_position(step))
+        now[0] += 0.1
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 5  # 0, 10, 20 and 30 seconds, and the end
+    assert "10.0 steps/s" in lines[-1]
+
+
+def test_progress_says_all_four_things() -> None:
+    line = describe(_position(100), 10.0)
+    assert line == "step 100/400   25%  10.0 steps/s  epsilon 1.250 of 10  ETA 0:30"
+    assert format_seconds(90_061) == "1d 1:01:01"
+    assert format_seconds(3_661) == "1:01:01"
+
+
+def test_ema_follows_and_lends() -> None:
+    module = torch.nn.Linear(1, 1, bias=False)
+    with torch.no_grad():
+        module.weight.fill_(0.0)
+    ema = Ema(module, decay=0.75)
+    with torch.no_grad():
+        module.weight.fill_(4.0)
+    ema.update(module)
+    with ema.applied_to(module):
+        assert module.weight.item() == 1.0
+    assert module.weight.item() == 4.0

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from analyst.recipes import (
+    DpSinkhornConfig,
+    RecipeError,
+    list_recipes,
+    load_recipe,
+    recipe_from_dict,
+    recipe_to_dict,
+)
+from analyst.recipes.flags import add_recipe_flags, flag_of, read_overrides, recipe_keys
+from analyst.recipes.load import recipe_text, with_session
+from tests.fakes.barrier import FakeDataset
+
+
+@pytest.mark.parametrize("name", list_recipes())
+def test_every_recipe_loads_and_documents_itself(name: str) -> None:
+    recipe = load_recipe(name)
+    assert recipe.about.source
+    assert recipe_text(name).startswith("# ")
+    assert recipe_from_dict(recipe_to_dict(recipe), origin="round trip") == recipe
+
+
+def test_the_four_recipes_are_there() -> None:
+    assert list_recipes() == [
+        "digits-dp-sinkhorn",
+        "digits-embedding",
+        "dp-merf-mnist",
+        "dp-sinkhorn-mnist",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "text"),
+    [
+        ({"mechanism.clip": 1}, "mechanism.clip: unknown key"),
+        ({"optimiser.lr": 1}, "optimiser: unknown key"),
+        ({"optimizer.lr": "fast"}, "optimizer.lr: should be a valid number"),
+        ({"optimizer.lr": 0}, "optimizer.lr: should be greater than 0"),
+        ({"mechanism.clip_norm": float("inf")}, "mechanism.clip_norm"),
+        ({"mechanism.num_debias": 41}, "num_debias must not exceed num_samples"),
+        ({"training.steps": "most"}, "training.steps: "),
+        ({"training.steps": 1.5}, "training.steps: "),
+        ({"mechanism.kind": "magic"}, "'dp-sinkhorn', 'mean-embedding'"),
+        ({"lr": 1}, "'lr' is not a key"),
+    ],
+)
+def test_a_wrong_key_is_named(overrides: dict[str, Any], text: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        load_recipe("digits-dp-sinkhorn", overrides)
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["clip_norm", "noise_multiplier", "expected_batch_size"])
+def test_what_carries_privacy_has_no_default(tmp_path: Path, key: str) -> None:
+    lines = recipe_text("digits-dp-sinkhorn").splitlines()
+    path = tmp_path / "partial.toml"
+    path.write_text("\n".join(line for line in lines if not line.startswith(key)))
+    with pytest.raises(RecipeError):
+        load_recipe(str(path))
+
+
+def test_all_steps_of_a_free_mechanism_are_refused() -> None:
+    with pytest.raises(RecipeError, match="no meaning with mean-embedding"):
+        load_recipe("digits-embedding", {"training.steps": "all"})
+
+
+@pytest.mark.parametrize("name", ["no-such-recipe", "no/such/file.toml"])
+def test_a_missing_recipe_is_named(name: str) -> None:
+    with pytest.raises(RecipeError, match=name):
+        load_recipe(name)
+
+
+def test_a_file_that_is_not_toml_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text("steps =")
+    with pytest.raises(RecipeError, match="not valid TOML"):
+        load_recipe(str(path))
+
+
+def test_expected_batch_size_becomes_a_rate_of_the_nominal_size() -> None:
+    mechanism = load_recipe("digits-dp-sinkhorn").mechanism
+    parameters = mechanism.parameters(FakeDataset())
+    assert parameters["sampling_rate"] == 40 / 1437
+    assert parameters["capacity"] == 90
+    assert set(parameters) == {
+        "sampling_rate",
+        "capacity",
+        "num_samples",
+        "num_debias",
+        "clip_norm",
+        "noise_multiplier",
+        "reg",
+        "l1_weight",
+        "label_scale",
+        "schedule",
+    }
+
+
+def test_a_rate_on_the_command_line_replaces_the_batch_size() -> None:
+    mechanism = load_recipe("digits-dp-sinkhorn", {"mechanism.sampling_rate": 0.02}).mechanism
+    assert mechanism.parameters(FakeDataset())["sampling_rate"] == 0.02
+
+
+def test_debias_rows_repeat_the_first_labels() -> None:
+    mechanism = load_recipe("digits-dp-sinkhorn").mechanism
+    assert isinstance(mechanism, DpSinkhornConfig)
+    labels = mechanism.draw_labels(10, torch.Generator())
+    assert labels[40:].tolist() == labels[:8].tolist()
+    assert labels[:40].bincount().tolist() == [4] * 10
+
+
+def test_images_per_class_is_not_sent() -> None:
+    mechanism = load_recipe("digits-embedding").mechanism
+    assert sorted(mechanism.parameters(FakeDataset())) == [
+        "bandwidths",
+        "count_scale",
+        "feature_seed",
+        "noise_multiplier",
+        "num_features",
+    ]
+    assert mechanism.draw_labels(10, torch.Generator()).bincount().tolist() == [30] * 10
+
+
+def _parse(*argv: str) -> dict[str, Any]:
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    add_recipe_flags(parser)
+    return read_overrides(parser.parse_args(argv))
+
+
+def test_every_key_has_its_own_flag() -> None:
+    flags = [flag_of(key) for key in recipe_keys()]
+    assert len(set(flags)) == len(flags)
+    assert all(recipe_keys().values())
+    stated = recipe_to_dict(load_recipe("digits-embedding"))
+    stated["mechanism"].update(recipe_to_dict(load_recipe("digits-dp-sinkhorn"))["mechanism"])
+    keys = {f"{section}.{key}" for section, table in stated.items() for key in table}
+    kinds = {"mechanism.kind", "generator.kind"}
+    assert keys - kinds - {"about.title", "about.source"} == set(recipe_keys())
+
+
+def test_flags_and_set_read_values() -> None:
+    overrides = _parse(
+        "--steps", "all", "--optimizer-lr", ".5", "--mechanism-bandwidths", "1,2.5",
+        "--set", "training.seed=7", "--set", "session.device=cuda:0",
+    )  # fmt: skip
+    assert overrides == {
+        "training.steps": "all",
+        "optimizer.lr": 0.5,
+        "mechanism.bandwidths": [1, 2.5],
+        "training.seed": 7,
+        "session.device": "cuda:0",
+    }
+    load_recipe("digits-embedding", {"mechanism.bandwidths": [1, 2.5]})
+
+
+@pytest.mark.parametrize("argv", [("--set", "a.b"), ("--seed", "1", "--set", "training.seed=2")])
+def test_bad_assignments_are_refused(argv: tuple[str, ...]) -> None:
+    with pytest.raises(RecipeError):
+        _parse(*argv)
+
+
+def test_a_resumed_run_keeps_its_recipe() -> None:
+    recipe = load_recipe("digits-embedding")
+    changed = with_session(recipe, {"session.checkpoint_every": 7}, origin="test")
+    assert changed.session.checkpoint_every == 7
+    assert changed.training == recipe.training
+    with pytest.raises(RecipeError, match=r"cannot change optimizer\.lr"):
+        with_session(recipe, {"optimizer.lr": 1.0}, origin="test")

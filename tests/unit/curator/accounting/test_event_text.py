@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+
+from curator.accounting.event_text import event_from_text, event_to_text
+from curator.privacy.event import (
+    GaussianEvent,
+    NoEvent,
+    PrivacyEvent,
+    SampledGaussianEvent,
+    SamplingRate,
+)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        NoEvent(),
+        GaussianEvent(noise_multiplier=0.1 + 0.2),
+        SampledGaussianEvent(sampling_rate=SamplingRate((1 << 63) + 1), noise_multiplier=1.1),
+    ],
+)
+def test_round_trip(event: PrivacyEvent) -> None:
+    assert event_from_text(event_to_text(event)) == event
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "7",
+        "{}",
+        '{"event":"laplace"}',
+        '{"event":"gaussian"}',
+        '{"event":"gaussian","noise_multiplier":NaN}',
+        '{"event":"gaussian","noise_multiplier":"1"}',
+        '{"event":"sampled-gaussian","noise_multiplier":1.0,"sampling_rate":"0"}',
+    ],
+)
+def test_other_text_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011
+        event_from_text(text)

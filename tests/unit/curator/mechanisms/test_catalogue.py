@@ -1,0 +1,103 @@
+"""Names and parameters as they arrive in a request."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from curator.errors import MalformedRequest
+from curator.mechanisms.catalogue import (
+    MAX_PARAMETER_BYTES,
+    canonical_json,
+    mechanism_names,
+    parameter_schema,
+    parse_mechanism,
+)
+from curator.mechanisms.dp_sinkhorn import DpSinkhorn
+from curator.mechanisms.mean_embedding import MeanEmbedding
+from tests.unit.curator.mechanisms import test_dp_sinkhorn, test_mean_embedding
+from tests.unit.curator.mechanisms.test_dp_sinkhorn import SPACE
+
+PARAMETERS = {
+    "dp-sinkhorn": test_dp_sinkhorn.PARAMETERS,
+    "mean-embedding": test_mean_embedding.PARAMETERS,
+}
+GOOD = json.dumps(PARAMETERS["mean-embedding"])
+
+
+def test_names_open_their_mechanisms() -> None:
+    assert mechanism_names() == ("dp-sinkhorn", "mean-embedding")
+    opened = {
+        name: parse_mechanism(name, json.dumps(PARAMETERS[name]), SPACE) for name in PARAMETERS
+    }
+    assert isinstance(opened["dp-sinkhorn"], DpSinkhorn)
+    assert isinstance(opened["mean-embedding"], MeanEmbedding)
+
+
+@pytest.mark.parametrize("name", ["", "dp_sinkhorn", "DP-SINKHORN", "dp-sinkhorn\n"])
+def test_other_names_are_refused(name: str) -> None:
+    with pytest.raises(MalformedRequest, match="expected one of dp-sinkhorn, mean-embedding"):
+        parse_mechanism(name, GOOD, SPACE)
+
+
+@pytest.mark.parametrize("name", ["dp-sinkhorn", "mean-embedding"])
+def test_canonical_json_is_one_text_that_parses_back(name: str) -> None:
+    shuffled = json.dumps(dict(reversed(PARAMETERS[name].items())), indent=3)
+    text = canonical_json(parse_mechanism(name, shuffled, SPACE).spec)
+    assert text == canonical_json(parse_mechanism(name, text, SPACE).spec)
+    assert list(json.loads(text)) == sorted(PARAMETERS[name])
+    assert " " not in text
+
+
+def test_an_integer_for_a_float_is_the_same_specification() -> None:
+    texts = [GOOD.replace("1.0", number) for number in ("1", "1.0", "1e0")]
+    canonical = {canonical_json(parse_mechanism("mean-embedding", t, SPACE).spec) for t in texts}
+    assert len(canonical) == 1
+
+
+@pytest.mark.parametrize("name", ["dp-sinkhorn", "mean-embedding"])
+def test_schema_lists_every_field_as_required(name: str) -> None:
+    schema = parameter_schema(name)
+    assert sorted(schema["required"]) == sorted(schema["properties"]) == sorted(PARAMETERS[name])
+    assert schema["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    ("text", "detail"),
+    [
+        ("", "not valid JSON"),
+        ("{", "not valid JSON"),
+        ("[" * 9000, "not valid JSON"),
+        ("[]", "expected an object"),
+        ("null", "expected an object"),
+        (" " * (MAX_PARAMETER_BYTES + 1), "at most"),
+        ("\u00e9" * (MAX_PARAMETER_BYTES // 2 + 1), "at most"),
+        ('{"\ud800": 1}', "parameters"),
+        (GOOD.replace("0.5", "NaN"), "NaN"),
+        (GOOD.replace("0.5", "-Infinity"), "NaN"),
+        (GOOD.replace("0.5", "1e999"), "noise_multiplier"),
+        (GOOD.replace("0.5", "9" * 5000), "parameters|noise_multiplier"),
+        (GOOD.replace("{", '{"count_scale": 0.2, ', 1), "given twice"),
+        (GOOD.replace("0.5", '"0.5"'), "noise_multiplier"),
+        (GOOD.replace("1.0", "true"), r"bandwidths\.0"),
+        (GOOD.replace("count_scale", "count_scala"), "count_scala"),
+        ("{}", "num_features"),
+    ],
+)
+def test_wrong_texts_are_refused(text: str, detail: str) -> None:
+    with pytest.raises(MalformedRequest, match=detail):
+        parse_mechanism("mean-embedding", text, SPACE)
+
+
+def test_details_name_the_field_and_never_repeat_a_value() -> None:
+    secret = "swordfish"
+    text = json.dumps(
+        PARAMETERS["dp-sinkhorn"] | {"schedule": secret, "reg": secret, f"<{secret}>": secret}
+    )
+    with pytest.raises(MalformedRequest) as refused:
+        parse_mechanism("dp-sinkhorn", text, SPACE)
+    assert "schedule: " in refused.value.detail
+    assert "reg: " in refused.value.detail
+    assert secret not in refused.value.detail
+    assert len(refused.value.detail) < 1000
