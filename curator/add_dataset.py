@@ -7,7 +7,6 @@ import shutil
 
 from curator.clock import utc_now
 from curator.data.errors import SourceError
-from curator.privacy.facts import DatasetFacts
 from curator.data.preflight import check_source
 from curator.data.readers import read_source
 from curator.data.store import content_fingerprint, write_store
@@ -15,6 +14,7 @@ from curator.folder import CuratorFolder
 from curator.identity.certificates import write_private
 from curator.ledger.ledger import DatasetExists, DatasetRegistration
 from curator.ledger.sql import SqlLedger
+from curator.privacy.facts import DatasetFacts
 
 
 def add_dataset(

@@ -15,12 +15,12 @@ import torch
 
 from curator.clock import utc_now
 from curator.config import CuratorConfig
-from curator.privacy.facts import DatasetFacts
 from curator.data.sampling import PrivateRecords
 from curator.data.store import open_store
 from curator.errors import LedgerUnavailable
 from curator.folder import CuratorFolder
 from curator.ledger.sql import SqlLedger
+from curator.privacy.facts import DatasetFacts
 from curator.rest.app import create_app
 from curator.rest.server import RestConfig, RestServer
 from curator.rpc.identity import BearerTokens

@@ -13,11 +13,11 @@ from curator.add_dataset import add_dataset
 from curator.bootstrap import create_curator, drain_on_signals
 from curator.clock import utc_now
 from curator.config import CuratorConfig, load_config
-from curator.privacy.facts import DatasetFacts
 from curator.folder import CuratorFolder, initialise
 from curator.ledger.export import export_jsonl, verify_export
 from curator.ledger.records import Statement
 from curator.ledger.sql import SqlLedger
+from curator.privacy.facts import DatasetFacts
 from curator.rest.models import BudgetAnswer, Dataset, Run
 from curator.telemetry.log import configure_logging
 
@@ -130,7 +130,11 @@ def _serve(arguments: Namespace) -> None:
 
 
 def _overridden(config: CuratorConfig, arguments: Namespace) -> CuratorConfig:
-    """Return the configuration with the command line's ports and addresses."""
+    """Return the configuration with the command line's ports and addresses.
+
+    Raises:
+        UsageProblem: If a port is out of range.
+    """
     options = {
         "grpc": {
             "host": arguments.grpc_host,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from fractions import Fraction
 from pathlib import Path
+from typing import TypeAlias
 
 _ADD_HELP = """\
 Add a data set: its images and its budget, for ever.
@@ -32,7 +33,7 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-Commands = "argparse._SubParsersAction[argparse.ArgumentParser]"
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 - its only name
 
 
 def _init(commands: Commands) -> None:

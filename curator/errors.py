@@ -12,7 +12,7 @@
     |   |-- BudgetExhausted      RESOURCE_EXHAUSTED  with the numbers
     |   |-- RunClosed            FAILED_PRECONDITION
     |   |-- NotPermitted         PERMISSION_DENIED
-    |   `-- StepLost             ALREADY_EXISTS      charged, answer no longer kept: take the next step
+    |   `-- StepLost             ALREADY_EXISTS      charged, answer gone: take the next step
     `-- Unavailable              UNAVAILABLE         retry the same step
         `-- LedgerUnavailable    UNAVAILABLE         cannot charge, so does not compute
 
@@ -123,13 +123,17 @@ class BudgetExhausted(Refusal):
     public_message = (
         "The privacy budget of this data set cannot afford the request; nothing was charged."
     )
-    remedy = "Ask for fewer steps or more noise ('analyst plan' shows both); a spent budget does not refill."
+    remedy = (
+        "Ask for fewer steps or more noise ('analyst plan' shows both); "
+        "a spent budget does not refill."
+    )
 
     def __init__(self, numbers: BudgetNumbers) -> None:
         """Keep the public numbers of the ledger."""
         super().__init__(
-            f"epsilon spent {numbers.spent:.4f}, reserved {numbers.reserved:.4f}, the request would "
-            f"bring it to {numbers.asked:.4f} of {numbers.budget:.4f} at delta {numbers.delta:g}"
+            f"epsilon spent {numbers.spent:.4f}, reserved {numbers.reserved:.4f}, the request "
+            f"would bring it to {numbers.asked:.4f} of {numbers.budget:.4f} "
+            f"at delta {numbers.delta:g}"
         )
         self.numbers = numbers
 

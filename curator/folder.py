@@ -92,10 +92,17 @@ class CuratorFolder:
             The credentials file.
         """
         path = out or self.root / "analysts" / f"{name}.credentials.json"
-        self._add_caller(name, Role.ANALYST, path)
+        self.add_caller(name, Role.ANALYST, path)
         return path
 
-    def _add_caller(self, name: str, role: Role, path: Path) -> None:
+    def add_caller(self, name: str, role: Role, path: Path) -> None:
+        """Add a caller and write the credentials file.
+
+        Args:
+            name: Of the caller.
+            role: What the caller may do.
+            path: Where to write.
+        """
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         token = self.tokens.add(name, role)
         write_credentials(path, analyst=name, token=token, authority=self.identity / "ca.pem")
@@ -121,7 +128,7 @@ def initialise(root: Path) -> CuratorFolder:
         write_private(folder.fingerprint_key, secrets.token_bytes(32))
     steward = folder.identity / "steward.credentials.json"
     if not steward.exists():
-        folder._add_caller(STEWARD, Role.STEWARD, steward)
+        folder.add_caller(STEWARD, Role.STEWARD, steward)
     if not folder.ledger.exists():
         SqlLedger.open_writer(folder.ledger, utc_now).close()
     return folder

@@ -1,4 +1,4 @@
-"""The whole of Weir in a few minutes: a curator, an analyst, one budget, and the refusal at its end.
+"""The whole of Weir in minutes: a curator, an analyst, one budget, and the refusal at its end.
 
 Run it with `make demo`. Everything happens on this machine, but the analyst's commands know nothing
 of the private images: they speak to the curator over TLS, with a credentials file.
@@ -74,8 +74,10 @@ class Demo:
         print(f"\n$ curator serve --dir {_short(str(self.curator_dir))} &", flush=True)
         with (self.root / "curator.log").open("w") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "curator.cli", "serve", "--dir", str(self.curator_dir)]
-                + ["--grpc-port", "0", "--rest-port", "0"],
+                [
+                    *(sys.executable, "-m", "curator.cli", "serve"),
+                    *("--dir", str(self.curator_dir), "--grpc-port", "0", "--rest-port", "0"),
+                ],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,

@@ -134,11 +134,11 @@ class Barrier:
         if num_steps is not None and epsilon is not None:
             msg = "give num_steps or epsilon, not both"
             raise ValueError(msg)
-        request = run_pb2.PlanRunRequest(
-            dataset=dataset, choice=_choice(mechanism, parameters), epsilon=epsilon
-        )
+        request = run_pb2.PlanRunRequest(dataset=dataset, choice=_choice(mechanism, parameters))
         if num_steps is not None:
             request.num_steps = num_steps
+        if epsilon is not None:
+            request.epsilon = epsilon
         return Plan.of(self._call("PlanRun", request))
 
     def open_run(

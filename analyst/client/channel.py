@@ -68,7 +68,8 @@ class Connection:
         try:
             grpc.channel_ready_future(self._channel).result(timeout=seconds)
         except grpc.FutureTimeoutError:
-            raise unreachable(self.target) from None
+            problem = unreachable(self.target)
+            raise problem from None
 
     def call(
         self, method: Callable[..., Response], request: object, *, seconds: float, patience: float

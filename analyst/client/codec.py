@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,7 +12,11 @@ from torch import Tensor
 from analyst.errors import ProtocolError
 from protos.weir.v1 import release_pb2, tensor_pb2
 
-_DTYPES = {
+_MISUNDERSTOOD = (
+    "The curator's answer does not fit the images that were sent.",
+    "Install the version of this client that the curator's steward uses.",
+)
+_DTYPES: dict[tensor_pb2.DataType.ValueType, np.dtype[Any]] = {
     tensor_pb2.DATA_TYPE_FLOAT32: np.dtype("<f4"),
     tensor_pb2.DATA_TYPE_INT32: np.dtype("<i4"),
     tensor_pb2.DATA_TYPE_INT64: np.dtype("<i8"),
@@ -63,7 +68,7 @@ def decode_gradient(response: release_pb2.StepResponse, like: Tensor) -> Tensor:
     """
     blocks = [_decode_block(block) for block in response.gradient]
     if not blocks or sum(block.size for block in blocks) != like.numel():
-        raise _misunderstood()
+        raise ProtocolError(*_MISUNDERSTOOD)
     gradient = np.concatenate([block.reshape(-1) for block in blocks])
     return torch.from_numpy(gradient).reshape(like.shape).to(like.device, like.dtype)
 
@@ -77,17 +82,10 @@ def _decode_block(block: release_pb2.GradientBlock) -> np.ndarray:
     tensor = block.values
     dtype = _DTYPES.get(tensor.data_type)
     if dtype is None or len(tensor.data) != math.prod(tensor.shape) * dtype.itemsize:
-        raise _misunderstood()
+        raise ProtocolError(*_MISUNDERSTOOD)
     values = np.frombuffer(tensor.data, dtype=dtype)
     if block.grid:
-        return (values * block.grid).astype(np.float32)
+        return np.asarray(values * block.grid, dtype=np.float32)
     if dtype.kind != "f":
-        raise _misunderstood()
-    return values.astype(np.float32)
-
-
-def _misunderstood() -> ProtocolError:
-    return ProtocolError(
-        "The curator's answer does not fit the images that were sent.",
-        "Install the version of this client that the curator's steward uses.",
-    )
+        raise ProtocolError(*_MISUNDERSTOOD)
+    return np.asarray(values, dtype=np.float32)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import grpc
 
 from analyst.errors import (
@@ -54,7 +56,7 @@ def to_exception(error: grpc.RpcError, target: str) -> AnalystError:
     refusal = _refusal(error)
     if refusal is not None:
         return _from_refusal(refusal)
-    code = error.code() if isinstance(error, grpc.Call) else grpc.StatusCode.UNKNOWN
+    code = _call(error).code()
     if code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}:
         return unreachable(target)
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
@@ -68,10 +70,13 @@ def to_exception(error: grpc.RpcError, target: str) -> AnalystError:
     )
 
 
+def _call(error: grpc.RpcError) -> grpc.Call:
+    """Every error of a client's call is the call itself; the stubs do not say so."""
+    return cast("grpc.Call", error)
+
+
 def _refusal(error: grpc.RpcError) -> refusal_pb2.Refusal | None:
-    if not isinstance(error, grpc.Call):
-        return None
-    for key, value in error.trailing_metadata() or ():
+    for key, value in _call(error).trailing_metadata() or ():
         if key == _KEY and isinstance(value, bytes):
             refusal = refusal_pb2.Refusal()
             refusal.ParseFromString(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import queue
 from typing import final
 
@@ -62,7 +63,7 @@ class Run:
             request = encode_step(self.run_id, self.next_step, images, labels)
             try:
                 response = self._connection.persist(
-                    lambda request=request: self._send(request), patience=self._patience
+                    functools.partial(self._send, request), patience=self._patience
                 )
             except StepLost:
                 self._resume()
@@ -166,4 +167,4 @@ class _StepStream:
     def close(self) -> None:
         """End the stream."""
         self._requests.put(None)
-        self._responses.cancel()
+        self._responses.cancel()  # type: ignore[no-untyped-call]

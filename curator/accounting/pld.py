@@ -25,6 +25,7 @@ _FINE: Final = 5e-5
 _COARSE: Final = 1e-4  # finer than 2e-5 the add direction drifts by cancellation
 _FINE_FROM: Final = 0.5
 _BLOCK: Final = 16
+_FEW: Final = 3000  # dp-accounting keeps at most a thousand losses as a small distribution
 _MAX_STEPS: Final = 20_000_000
 _FFT_ERROR: Final = 1e-14  # of the composed probabilities, per step; delta must be above it
 
@@ -86,16 +87,28 @@ def _composed(rate: float, noise_multiplier: float, num_steps: int, delta: float
     """Return the epsilon of the composed distributions, the worse direction of the two."""
     from dp_accounting.pld import privacy_loss_distribution  # a second to import
 
+    interval = _FINE if noise_multiplier >= _FINE_FROM else _COARSE
     one = privacy_loss_distribution.from_gaussian_mechanism(
         noise_multiplier,
         pessimistic_estimate=True,
-        value_discretization_interval=_FINE if noise_multiplier >= _FINE_FROM else _COARSE,
+        value_discretization_interval=interval,
         sampling_prob=rate,
     )
-    whole, rest = divmod(num_steps, _BLOCK)
-    parts = [one.self_compose(rest)] if rest else []
-    if whole:
-        # A block first: dp-accounting raises a small distribution's size to the power num_steps.
-        parts.append(one.self_compose(_BLOCK, tail_mass_truncation=0).self_compose(whole))
-    total = parts[0] if len(parts) == 1 else parts[0].compose(parts[1])
+    if num_steps < _BLOCK or _loss_range(rate, noise_multiplier) > _FEW * interval:
+        total = one.self_compose(num_steps)
+    else:
+        # dp-accounting raises the size of a small distribution to the power num_steps, in digits:
+        # a block of steps first makes it large.
+        whole, rest = divmod(num_steps, _BLOCK)
+        total = one.self_compose(_BLOCK, tail_mass_truncation=0).self_compose(whole)
+        total = total.compose(one.self_compose(rest)) if rest else total
     return max(0.0, float(total.get_epsilon_for_delta(delta)))
+
+
+def _loss_range(q: float, z: float) -> float:
+    """Return about the width of one step's losses, from -10 to +10 standard deviations."""
+    if q >= 1:
+        return 20.0 / z
+    low = math.log1p(q * math.expm1(min(700.0, (-20.0 * z - 1.0) / (2.0 * z * z))))
+    high = math.log1p(q * math.expm1(min(700.0, (20.0 * z + 1.0) / (2.0 * z * z))))
+    return high - low

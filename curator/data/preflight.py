@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from curator.data.errors import SourceError
-from curator.privacy.facts import DatasetFacts
 from curator.data.images import LabelledImages
+from curator.privacy.facts import DatasetFacts
 
 
 def check_source(images: LabelledImages, facts: DatasetFacts) -> tuple[str, ...]:

@@ -76,13 +76,7 @@ def _read_npz(path: Path, keys: tuple[str, str] | None) -> LabelledImages:
     """
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            names = set(archive.files)
-            candidates = (keys,) if keys else _NPZ_KEYS
-            chosen = next((pair for pair in candidates if names >= set(pair)), None)
-            if chosen is None:
-                wanted = " or ".join("/".join(pair) for pair in candidates)
-                msg = f"{path}: holds no arrays {wanted}; name them with --images-key, --labels-key"
-                raise SourceError(msg)
+            chosen = _chosen_keys(path, set(archive.files), keys)
             return labelled_images(str(path), archive[chosen[0]], archive[chosen[1]])
     except FileNotFoundError:
         msg = f"{path}: there is no such file"
@@ -92,6 +86,21 @@ def _read_npz(path: Path, keys: tuple[str, str] | None) -> LabelledImages:
     except (OSError, EOFError, ValueError, zipfile.BadZipFile):
         msg = f"{path}: empty, truncated or not an NPZ file of plain arrays"
         raise SourceError(msg) from None
+
+
+def _chosen_keys(path: Path, names: set[str], keys: tuple[str, str] | None) -> tuple[str, str]:
+    """Return the names of the image and label arrays.
+
+    Raises:
+        SourceError: If they are not in the file.
+    """
+    candidates = (keys,) if keys else _NPZ_KEYS
+    for pair in candidates:
+        if names >= set(pair):
+            return pair
+    wanted = " or ".join("/".join(pair) for pair in candidates)
+    msg = f"{path}: holds no arrays {wanted}; name them with --images-key, --labels-key"
+    raise SourceError(msg)
 
 
 def _read_sklearn(source: str) -> LabelledImages:

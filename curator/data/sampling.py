@@ -79,7 +79,7 @@ class PrivateRecords:
             yield Private(self._gather(chosen, rows))
 
     def _gather(self, chosen: np.ndarray, capacity: int) -> RecordBatch:
-        """Copy rows; the same number is read whatever was chosen, so memory traffic tells nothing."""
+        """Copy rows, as many whatever was chosen, so that memory traffic tells nothing."""
         index = np.zeros(capacity, dtype=np.int64)
         index[: len(chosen)] = chosen
         mask = torch.arange(capacity) < len(chosen)

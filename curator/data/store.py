@@ -1,4 +1,4 @@
-"""The stored form of a data set: two arrays and a manifest with checksums, readable by the owner only."""
+"""The stored form of a data set: two arrays and their checksums, readable by the owner only."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def decode(kind: str, body: str) -> Happening:
             return DatasetRegistered(registration=_registration(value), rule=rule)
         if kind == _OPENED:
             holder = value.pop("holder")
-            return RunOpened(opening=_opening(value), holder=holder)
+            return RunOpened(**_typed(RunOpened, {"opening": _opening(value), "holder": holder}))
         happened = _RUN_EVENTS[kind]
         return happened(**_typed(happened, value))
     except (KeyError, TypeError, AttributeError) as error:
@@ -146,12 +146,21 @@ def opening_fields(opening: RunOpening) -> dict[str, object]:
 
 
 def _registration(value: dict[str, Any]) -> DatasetRegistration:
-    return DatasetRegistration(
+    """Return a registration; it must be written as `dataset_fields` writes it.
+
+    Raises:
+        TypeError: If a field is unknown or has another type.
+    """
+    registration = DatasetRegistration(
         name=value["name"],
-        budget=Budget(epsilon=float(value["epsilon"]), delta=float(value["delta"])),
+        budget=Budget(epsilon=value["epsilon"], delta=value["delta"]),
         adjacency=Adjacency(relation=Relation(value["relation"]), unit=Unit(value["unit"])),
         facts_json=value["facts_json"],
     )
+    texts = (registration.name, registration.facts_json)
+    if dataset_fields(registration) != value or not all(isinstance(text, str) for text in texts):
+        raise TypeError
+    return registration
 
 
 def _opening(value: dict[str, Any]) -> RunOpening:
@@ -160,7 +169,9 @@ def _opening(value: dict[str, Any]) -> RunOpening:
     return RunOpening(**plain)
 
 
-def _typed(record: type[RunOpening | RunEvent], value: dict[str, Any]) -> dict[str, Any]:
+def _typed(
+    record: type[RunOpening | RunOpened | RunEvent], value: dict[str, Any]
+) -> dict[str, Any]:
     """Return `value` if each field of `record` has exactly its declared type.
 
     Raises:

@@ -1,1 +1,1 @@
-"""The vocabulary of privacy: frozen values that every layer speaks; no mathematics, no input or output."""
+"""The vocabulary of privacy: frozen values that every layer speaks; no mathematics, no I/O."""

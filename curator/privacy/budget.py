@@ -1,4 +1,4 @@
-"""The cap of a data set: an (epsilon, delta) pair that is checked once and never changes silently."""
+"""The cap of a data set: an (epsilon, delta) pair, checked once, never changed silently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an accountant must know of one use of the private data; frozen, complete, never reinterpreted.
+"""What an accountant must know of one use of the private data; frozen and complete.
 
 `noise_multiplier` is always noise standard deviation divided by the sensitivity of the noised
 vector under the data set's adjacency (for a whole batch clipped to C, sensitivity is 2C).
@@ -27,7 +27,7 @@ def check_noise_multiplier(noise_multiplier: float) -> None:
     Raises:
         ValueError: If it is not a finite number in [1e-2, 1e6].
     """
-    if not isinstance(noise_multiplier, (int, float)) or isinstance(noise_multiplier, bool):
+    if isinstance(noise_multiplier, bool) or not isinstance(noise_multiplier, int | float):
         msg = "noise_multiplier must be a number"
         raise ValueError(msg)  # noqa: TRY004 - one error type for one bad field
     if not MIN_NOISE_MULTIPLIER <= noise_multiplier <= MAX_NOISE_MULTIPLIER:  # NaN fails too

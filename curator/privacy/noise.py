@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class NoiseSource(Protocol):
-    """Secret randomness. Every word is used once; nothing can be seeded or replayed in production."""
+    """Secret randomness; every word is used once, and production cannot be seeded or replayed."""
 
     def discrete_gaussian(self, num_values: int) -> Tensor:
         """Return int64 draws from the discrete Gaussian of standard deviation `LATTICE_STD`."""

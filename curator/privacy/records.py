@@ -32,7 +32,7 @@ class ImageSpace:
             ValueError: If a size is not positive or the image is absurdly large.
         """
         sizes = (self.channels, self.height, self.width, self.max_level, self.num_classes)
-        if not all(isinstance(size, int) and size >= 1 for size in sizes):
+        if not all(type(size) is int and size >= 1 for size in sizes):
             msg = "image sizes, max_level and num_classes must be positive integers"
             raise ValueError(msg)
         if self.max_level > 255 or self.dimension > 1 << 20 or self.num_classes > 10_000:

@@ -101,6 +101,14 @@ def create_app(context: Context, tokens: TokenTable, is_ready: Callable[[], bool
         """One of your runs."""
         return Run.of(run_of(context, who, run_id))
 
+    _add_health(app, is_ready)
+    _add_shield(app)
+    return app
+
+
+def _add_health(app: FastAPI, is_ready: Callable[[], bool]) -> None:
+    """Add what a load balancer asks; no token is needed, and nothing is told."""
+
     @app.get("/healthz", tags=["health"])
     def get_health() -> dict[str, str]:
         """Whether the process is alive."""
@@ -108,13 +116,10 @@ def create_app(context: Context, tokens: TokenTable, is_ready: Callable[[], bool
 
     @app.get("/readyz", tags=["health"])
     def get_readiness(response: Response) -> dict[str, str]:
-        """Whether the curator takes steps: the ledger can be read and the server is not draining."""
+        """Whether the curator takes steps: it is not draining, and the ledger can be read."""
         ready = is_ready()
         response.status_code = 200 if ready else 503
         return {"status": "ready" if ready else "not ready"}
-
-    _add_shield(app)
-    return app
 
 
 def _add_shield(app: FastAPI) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from curator.privacy.facts import DatasetFacts
 from curator.ledger.ledger import RunState, Statement
+from curator.privacy.facts import DatasetFacts
 
 
 class Problem(BaseModel):

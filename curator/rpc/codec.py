@@ -1,4 +1,4 @@
-"""Translate between messages and the service's values; every check here is about the request alone."""
+"""Translate between messages and the service's values; every check is about the request alone."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from curator.privacy.facts import DatasetFacts
 from curator.errors import MalformedRequest
 from curator.ledger.ledger import RunState, RunStatus, Statement
 from curator.mechanisms.catalogue import mechanism_names, parameter_schema
+from curator.privacy.facts import DatasetFacts
 from curator.privacy.records import Samples
 from curator.privacy.release import FloatBlock, LatticeBlock
 from curator.service.live_run import Answer
@@ -130,12 +130,15 @@ def encode_answer(run_id: str, answer: Answer) -> release_pb2.StepResponse:
     for block in answer.release.blocks:
         match block:
             case LatticeBlock():
-                values, grid = _encode_integers(block.integers), block.grid
+                blocks.append(
+                    release_pb2.GradientBlock(
+                        values=_encode_integers(block.integers), grid=block.grid
+                    )
+                )
             case FloatBlock():
                 data = block.values.numpy().astype("<f4").tobytes()
                 values = _tensor(data, tensor_pb2.DATA_TYPE_FLOAT32, block.values)
-                grid = 0.0
-        blocks.append(release_pb2.GradientBlock(values=values, grid=grid))
+                blocks.append(release_pb2.GradientBlock(values=values))
     return release_pb2.StepResponse(
         run_id=run_id,
         step=answer.step,

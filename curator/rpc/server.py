@@ -71,7 +71,7 @@ def create_server(context: Context, authenticator: Authenticator, config: RpcCon
     """
     server = grpc.server(
         ThreadPoolExecutor(_WORKERS, thread_name_prefix="rpc"),
-        interceptors=(Shield(authenticator),),
+        interceptors=[Shield(authenticator)],
         options=[
             ("grpc.max_receive_message_length", config.max_message_bytes),
             ("grpc.max_send_message_length", config.max_message_bytes),

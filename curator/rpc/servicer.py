@@ -94,7 +94,11 @@ class WeirServicer(service_pb2_grpc.WeirServiceServicer):
     def Step(
         self, request: release_pb2.StepRequest, context: grpc.ServicerContext
     ) -> release_pb2.StepResponse:
-        """Answer one step."""
+        """Answer one step.
+
+        Raises:
+            CuratorError: If the answer takes longer than any deadline.
+        """
         caller = caller_of(context)
         facts = facts_of_run(self._context, caller, request.run_id)
         step = codec.decode_step(request, facts, self._context.max_samples)

@@ -11,7 +11,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn, final
+from typing import Any, NoReturn, cast, final
 
 import grpc
 
@@ -24,8 +24,9 @@ from curator.telemetry.log import log_request
 _logger = logging.getLogger(__name__)
 _OPEN_METHODS = ("/grpc.health.v1.Health/", "/grpc.reflection.")
 
-Handler = grpc.RpcMethodHandler
+Handler = grpc.RpcMethodHandler[Any, Any]
 Details = grpc.HandlerCallDetails
+Behaviour = Callable[..., Any]
 
 
 def caller_of(context: grpc.ServicerContext) -> Caller:
@@ -39,7 +40,7 @@ def caller_of(context: grpc.ServicerContext) -> Caller:
 
 
 @final
-class Shield(grpc.ServerInterceptor):  # type: ignore[misc]
+class Shield(grpc.ServerInterceptor[Any, Any]):
     """Authenticates every call and converts every exception."""
 
     def __init__(self, authenticator: Authenticator) -> None:
@@ -64,24 +65,24 @@ class Shield(grpc.ServerInterceptor):  # type: ignore[misc]
             return handler
         if handler.request_streaming:
             return grpc.stream_stream_rpc_method_handler(
-                self._streaming(handler.stream_stream, method),
+                self._streaming(cast("Behaviour", handler.stream_stream), method),
                 handler.request_deserializer,
                 handler.response_serializer,
             )
         return grpc.unary_unary_rpc_method_handler(
-            self._unary(handler.unary_unary, method),
+            self._unary(cast("Behaviour", handler.unary_unary), method),
             handler.request_deserializer,
             handler.response_serializer,
         )
 
-    def _unary(self, behaviour: Callable[..., Any], method: str) -> Callable[..., Any]:
+    def _unary(self, behaviour: Behaviour, method: str) -> Callable[..., Any]:
         def guarded(request: Any, context: grpc.ServicerContext) -> Any:
             with self._guard(context, method):
                 return behaviour(request, context)
 
         return guarded
 
-    def _streaming(self, behaviour: Callable[..., Any], method: str) -> Callable[..., Any]:
+    def _streaming(self, behaviour: Behaviour, method: str) -> Callable[..., Any]:
         def guarded(requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
             with self._guard(context, method):
                 yield from behaviour(requests, context)

@@ -1,1 +1,1 @@
-"""The only door out: clip, truncate to a lattice, certify in integers, add discrete Gaussian noise."""
+"""The only door out: clip, truncate to a lattice, certify in integers, add discrete noise."""

@@ -1,4 +1,4 @@
-"""Functions from releases and public values to releases; none of them ever sees a private tensor."""
+"""Functions from releases and public values to releases; none ever sees a private tensor."""
 
 from __future__ import annotations
 

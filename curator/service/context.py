@@ -8,10 +8,10 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
-from curator.privacy.facts import DatasetFacts
 from curator.data.sampling import PrivateRecords
 from curator.errors import UnknownDataset
 from curator.ledger.ledger import Ledger
+from curator.privacy.facts import DatasetFacts
 from curator.privacy.noise import NoiseSource
 from curator.service.live_run import LiveRun
 

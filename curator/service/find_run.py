@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from curator.privacy.facts import DatasetFacts
 from curator.errors import RunClosed, UnknownRun
 from curator.ledger.ledger import RunState
 from curator.mechanisms.catalogue import parse_mechanism
 from curator.mechanisms.mechanism import ReleasedOnceMechanism
+from curator.privacy.facts import DatasetFacts
 from curator.sanitizer.stored import decode_release
 from curator.service.caller import Caller
 from curator.service.context import Context

@@ -7,9 +7,9 @@ from collections import OrderedDict
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from curator.privacy.facts import DatasetFacts
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms.mechanism import ReleasedOnceMechanism, SampledMechanism
+from curator.privacy.facts import DatasetFacts
 from curator.privacy.release import Release
 
 KEPT_ANSWERS = 16

@@ -66,6 +66,7 @@ def open_run(context: Context, caller: Caller, request: RunRequest) -> RunState:
         step_event=mechanism.step_event(),
         num_steps=request.num_steps,
     )
+    live = None
     with context.runs_lock:
         existing = _find(context, opening.run_id)
         if existing is not None and not _is_same(existing, opening):
@@ -75,7 +76,7 @@ def open_run(context: Context, caller: Caller, request: RunRequest) -> RunState:
             live = make_live(context, context.ledger.open_run(opening, context.holder))
             live.lock.acquire()  # steps and twins of this request wait until it is ready
             context.live_runs[live.run_id] = live
-    if existing is None:
+    if live is not None:
         try:
             _prepare(context, live, dataset)
         finally:
@@ -99,7 +100,7 @@ def _prepare(context: Context, live: LiveRun, dataset: ServedDataset) -> None:
     try:
         release = mechanism.setup(dataset.records.batches(_SETUP_ROWS), context.noise)
         context.ledger.store_setup(live.run_id, context.holder, live.epoch, encode_release(release))
-    except Exception:
+    except Exception:  # noqa: BLE001 - the text may hold anything; it stays here
         live.closed = True
         context.live_runs.pop(live.run_id, None)
         context.ledger.close_run(

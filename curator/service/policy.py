@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from curator.privacy.facts import DatasetFacts
 from curator.errors import NotPermitted
 from curator.mechanisms.mechanism import ReleasedOnceMechanism, SampledMechanism
 from curator.privacy.event import SamplingRate
+from curator.privacy.facts import DatasetFacts
 
 
 def check_policy(mechanism: SampledMechanism | ReleasedOnceMechanism, facts: DatasetFacts) -> None:

@@ -134,7 +134,7 @@ def _compute(
 
 
 def _close_used_up(context: Context, live: LiveRun) -> None:
-    """Close a run whose declared steps are all used; nothing is returned, so failing is harmless."""
+    """Close a run whose steps are all used; it returns nothing, so failing is harmless."""
     with live.lock:
         live.closed = True
         try:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from curator.privacy.facts import DatasetFacts
 from curator.ledger.ledger import RunState, Statement
+from curator.privacy.facts import DatasetFacts
 from curator.service.caller import Caller
 from curator.service.context import Context
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -373,7 +375,7 @@ class LedgerContract:
         lines = list(self.ledger.entries())
         assert [line.seq for line in lines] == list(range(1, 8))
         assert lines[0].previous == GENESIS
-        assert all(b.previous == a.digest for a, b in zip(lines, lines[1:], strict=False))
+        assert all(b.previous == a.digest for a, b in pairwise(lines))
         assert self.ledger.head() == (7, lines[-1].digest)
         assert list(self.ledger.entries(after=5)) == lines[5:]
         self.ledger.verify()
@@ -382,10 +384,8 @@ class LedgerContract:
         self.ledger.open_run(opening(num_steps=200), "h")
 
         def advance(used: int) -> None:
-            try:
+            with suppress(LedgerConflict):
                 self.ledger.advance_mark("r", "h", 1, used)
-            except LedgerConflict:
-                pass
 
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(advance, range(1, 101)))

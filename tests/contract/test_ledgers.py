@@ -14,13 +14,13 @@ from tests.fakes.clock import FakeClock
 
 class TestMemoryLedger(LedgerContract):
     @pytest.fixture
-    def ledger(self) -> Ledger:
+    def ledger(self) -> Ledger:  # type: ignore[override]
         return MemoryLedger(FakeClock())
 
 
 class TestSqlLedger(LedgerContract):
     @pytest.fixture
-    def ledger(self, tmp_path: Path) -> Iterator[Ledger]:
+    def ledger(self, tmp_path: Path) -> Iterator[Ledger]:  # type: ignore[override]
         ledger = SqlLedger.open_writer(tmp_path / "ledger.sqlite", FakeClock())
         yield ledger
         ledger.close()

@@ -140,8 +140,10 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Process]]:
     def start(folder: CuratorFolder, *arguments: str, grpc_port: int = 0) -> Process:
         with (tmp_path / f"curator-{len(started)}.log").open("w") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "curator.cli", "serve", "--dir", str(folder.root)]
-                + ["--grpc-port", str(grpc_port), "--rest-port", "0", *arguments],
+                [
+                    *(sys.executable, "-m", "curator.cli", "serve", "--dir", str(folder.root)),
+                    *("--grpc-port", str(grpc_port), "--rest-port", "0", *arguments),
+                ],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,

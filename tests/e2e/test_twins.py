@@ -37,7 +37,7 @@ def test_a_hundred_twins_over_both_doors(
 
     def stream(_: int) -> bytes:
         call = stub.StreamSteps(iter([request]), metadata=metadata, timeout=60)
-        return next(call).SerializeToString()
+        return next(iter(call)).SerializeToString()
 
     with ThreadPoolExecutor(16) as pool:
         jobs = [pool.submit((unary, stream)[i % 2], i) for i in range(100)]

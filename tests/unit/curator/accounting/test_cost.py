@@ -23,7 +23,7 @@ def test_the_grid_is_pinned() -> None:
 
 def test_arithmetic() -> None:
     assert ONE + ONE * 3 == ONE * 4
-    assert ONE * 0 == Cost.zero()
+    assert Cost.zero() == ONE * 0
     assert (ONE * 4).minus(ONE) == ONE * 3
     assert Cost.zero().is_zero
     assert not ONE.is_zero
@@ -32,7 +32,7 @@ def test_arithmetic() -> None:
 def test_infinite_stays_infinite() -> None:
     assert (INFINITE + ONE).units[0] is None
     assert (INFINITE * 7).units[0] is None
-    assert INFINITE * 0 == Cost.zero()
+    assert Cost.zero() == INFINITE * 0
     assert INFINITE.minus(ONE).units[0] is None
     assert INFINITE.minus(INFINITE).units[0] is None
     assert not INFINITE.is_zero

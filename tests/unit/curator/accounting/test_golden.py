@@ -116,7 +116,7 @@ def test_ledger_thresholds() -> None:
 
 
 def test_published_mnist_workload_under_the_rule() -> None:
-    # ACCOUNTING 4.3: 3,954,325 steps with the exact divergence at 3.5; the closed bound costs three.
+    # ACCOUNTING 4.3: 3,954,325 steps with the exact divergence at 3.5; the bound costs three.
     rule = BudgetRule.register(Budget(epsilon=10.0, delta=1e-5))
     step = event_cost(
         SampledGaussianEvent(sampling_rate=SamplingRate.at_least(1 / 1200), noise_multiplier=1.1)

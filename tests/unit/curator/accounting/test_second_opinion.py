@@ -10,7 +10,13 @@ from curator.accounting.orders import ORDERS
 from curator.accounting.rule import BudgetRule
 from curator.accounting.second_opinion import second_epsilon
 from curator.privacy.budget import Budget
-from curator.privacy.event import GaussianEvent, NoEvent, SampledGaussianEvent, SamplingRate
+from curator.privacy.event import (
+    GaussianEvent,
+    NoEvent,
+    PrivacyEvent,
+    SampledGaussianEvent,
+    SamplingRate,
+)
 
 WORKLOADS = [
     (10.0, 1e-5, 1 / 1200, 1.1, 3_400_000),
@@ -23,7 +29,10 @@ WORKLOADS = [
 def test_nothing_used_is_zero() -> None:
     rule = BudgetRule.register(Budget(epsilon=1.0, delta=1e-5))
     assert second_epsilon(rule, []) == 0.0
-    nothing = [(NoEvent(), 5), (GaussianEvent(noise_multiplier=1.0), 0)]
+    nothing: list[tuple[PrivacyEvent, int]] = [
+        (NoEvent(), 5),
+        (GaussianEvent(noise_multiplier=1.0), 0),
+    ]
     assert second_epsilon(rule, nothing) == 0.0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import struct
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,7 +65,7 @@ def test_a_damaged_idx_file_is_refused(tmp_path: Path, content: bytes, words: st
 def test_a_damaged_gzip_file_is_refused(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "images.idx.gz"
     path.write_bytes(gzip.compress(idx_bytes(IMAGES))[:-cut])
-    with pytest.raises(SourceError, match="damaged gzip|cannot be read"):
+    with pytest.raises(SourceError, match=r"damaged gzip|cannot be read"):
         read_idx(path)
 
 
@@ -81,7 +82,8 @@ def test_a_pair_and_a_folder_of_idx_files(tmp_path: Path) -> None:
 def test_npz_with_known_and_named_keys(tmp_path: Path) -> None:
     for names in (("images", "labels"), ("x_train", "y_train"), ("a", "b")):
         path = tmp_path / "set.npz"
-        np.savez(path, **dict(zip(names, (IMAGES, LABELS), strict=True)))
+        arrays: dict[str, Any] = dict(zip(names, (IMAGES, LABELS), strict=True))
+        np.savez(path, **arrays)
         keys = names if names == ("a", "b") else None
         assert read_source(str(path), keys=keys).levels.shape == (3, 1, 4, 5)
 

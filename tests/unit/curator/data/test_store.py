@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +30,7 @@ def test_round_trip(tmp_path: Path, images: LabelledImages) -> None:
 def test_only_the_owner_can_read(tmp_path: Path, images: LabelledImages) -> None:
     write_store(tmp_path / "set", images)
     for path in [tmp_path / "set", *(tmp_path / "set").iterdir()]:
-        assert os.stat(path).st_mode & 0o077 == 0
+        assert path.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize("name", ["levels.npy", "labels.npy"])

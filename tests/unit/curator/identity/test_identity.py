@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import ssl
 from pathlib import Path
 
@@ -30,7 +29,7 @@ def test_certificates_name_every_host_and_are_made_once(tmp_path: Path) -> None:
     server.verify_directly_issued_by(authority)
     ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
     for path in tmp_path.iterdir():
-        assert os.stat(path).st_mode & 0o077 == 0
+        assert path.stat().st_mode & 0o077 == 0
 
 
 def test_a_token_is_known_and_not_kept(tmp_path: Path) -> None:

@@ -31,7 +31,12 @@ def labels(values: Any = (0, 1, 2)) -> tensor_pb2.Tensor:
 
 
 def step(**changes: Any) -> release_pb2.StepRequest:
-    fields = {"run_id": "r", "step": 1, "images": images(), "labels": labels()} | changes
+    fields: dict[str, Any] = {
+        "run_id": "r",
+        "step": 1,
+        "images": images(),
+        "labels": labels(),
+    } | changes
     return release_pb2.StepRequest(**fields)
 
 

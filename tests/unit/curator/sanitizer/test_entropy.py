@@ -6,6 +6,7 @@ import inspect
 import os
 
 import numpy as np
+import pytest
 
 from curator.sanitizer import entropy
 from curator.sanitizer.entropy import OsEntropy
@@ -31,11 +32,16 @@ def test_a_forked_child_has_another_keystream() -> None:
     assert theirs != np.asarray(source.uniform_words(4)).tobytes()
 
 
-def test_keys_are_replaced_before_a_counter_could_wrap(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_keys_are_replaced_before_a_counter_could_wrap(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entropy, "_REKEY_BYTES", 64)
-    keys = []
+    keys: list[int] = []
     real = os.urandom
-    monkeypatch.setattr(entropy.os, "urandom", lambda n: keys.append(n) or real(n))
+
+    def watched(size: int) -> bytes:
+        keys.append(size)
+        return real(size)
+
+    monkeypatch.setattr(os, "urandom", watched)
     source = OsEntropy()
     for _ in range(4):
         source.uniform_words(4)

@@ -1,4 +1,4 @@
-"""The lattice is exact: radii in integers, truncation toward zero, certificates without overflow."""
+"""The lattice is exact: integer radii, truncation toward zero, certificates without overflow."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from curator.sanitizer.lattice import (
 @given(st.floats(0.01, 1000.0), st.sampled_from([1, 2]))
 def test_noise_over_sensitivity_is_never_below_what_is_charged(z: float, balls: int) -> None:
     radius = lattice_radius(z, sensitivity_in_radii=balls)
-    assert LATTICE_VARIANCE >= (balls * radius * Fraction(z)) ** 2
-    assert LATTICE_VARIANCE < (balls * (radius + 1) * Fraction(z)) ** 2  # and the largest such
+    assert (balls * radius * Fraction(z)) ** 2 <= LATTICE_VARIANCE
+    assert (balls * (radius + 1) * Fraction(z)) ** 2 > LATTICE_VARIANCE  # and the largest such
 
 
 def test_the_published_multiplier_has_the_radius_of_the_derivation() -> None:

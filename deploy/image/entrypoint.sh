@@ -1,0 +1,37 @@
+#!/bin/sh
+# What the curator's image runs. The words after the image's name are those of the `curator`
+# command, less `--dir`: the folder is $CURATOR_DIR, made at the first start. `serve` is the default.
+set -eu
+umask 077
+
+prepare() {
+    python "$(dirname "$0")/first_config.py" "$CURATOR_DIR/curator.toml"
+    curator init "$CURATOR_DIR" >&2 # standard output is the command's own
+}
+
+case "${1:-serve} ${2:-}" in
+"serve "*)
+    prepare
+    [ $# -eq 0 ] || shift
+    # A container's own addresses: who may reach them is decided where its ports are published.
+    exec curator serve --dir "$CURATOR_DIR" --grpc-host 0.0.0.0 --grpc-port 50051 \
+        --rest-host 0.0.0.0 --rest-port 8080 "$@"
+    ;;
+"init ")
+    prepare
+    ;;
+"budget "*)
+    prepare
+    shift
+    exec curator budget --dir "$CURATOR_DIR" "$@"
+    ;;
+"dataset add" | "dataset list" | "analyst add" | "ledger export")
+    prepare
+    group=$1 action=$2
+    shift 2
+    exec curator "$group" "$action" --dir "$CURATOR_DIR" "$@"
+    ;;
+*)
+    exec curator "$@"
+    ;;
+esac
