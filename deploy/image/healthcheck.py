@@ -27,9 +27,7 @@ def is_ready(folder: Path, port: int) -> tuple[bool, str]:
     """
     try:
         tls = ssl.create_default_context(cafile=folder / "identity" / "ca.pem")
-        connection = http.client.HTTPSConnection(
-            "127.0.0.1", port, timeout=_TIMEOUT_S, context=tls
-        )
+        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=_TIMEOUT_S, context=tls)
         connection.request("GET", "/readyz")
         response = connection.getresponse()
         words = response.read(200).decode(errors="replace")

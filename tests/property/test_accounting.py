@@ -16,6 +16,7 @@ from curator.accounting.rule import BudgetRule
 from curator.privacy.budget import Budget
 from curator.privacy.event import GaussianEvent, SampledGaussianEvent, SamplingRate
 
+unhurried = settings(deadline=None)  # the machine may be busy
 rates = st.integers(1, 1 << 64).map(SamplingRate) | st.floats(1e-9, 1.0).map(SamplingRate.at_least)
 multipliers = st.floats(1e-2, 1e6) | st.floats(0.3, 10.0)
 factors = st.floats(1.0, 100.0)
@@ -35,30 +36,34 @@ def not_cheaper(dear: Cost, cheap: Cost) -> bool:
     return True
 
 
+@unhurried
 @given(rates, multipliers)
 def test_costs_are_finite_positive_integers(rate: SamplingRate, z: float) -> None:
     assert all(unit is not None and unit > 0 for unit in event_cost(sampled(rate, z)).units)
 
 
+@unhurried
 @given(rates, multipliers, factors)
 def test_less_noise_is_never_cheaper(rate: SamplingRate, z: float, factor: float) -> None:
     more = min(z * factor, 1e6)
     assert not_cheaper(event_cost(sampled(rate, z)), event_cost(sampled(rate, more)))
 
 
+@unhurried
 @given(rates, rates, multipliers)
 def test_a_larger_rate_is_never_cheaper(a: SamplingRate, b: SamplingRate, z: float) -> None:
     low, high = sorted((a, b), key=lambda rate: rate.numerator)
     assert not_cheaper(event_cost(sampled(high, z)), event_cost(sampled(low, z)))
 
 
+@unhurried
 @given(rates, multipliers)
 def test_sampling_never_costs_more_than_not_sampling(rate: SamplingRate, z: float) -> None:
     assert not_cheaper(event_cost(GaussianEvent(noise_multiplier=z)), event_cost(sampled(rate, z)))
 
 
+@unhurried
 @given(st.floats(1e-6, 0.999), st.floats(0.2, 50.0), st.sampled_from([1.5, 2.5, 3.5]))
-@settings(deadline=None)
 def test_fractional_costs_are_above_the_truth(q: float, z: float, alpha: float) -> None:
     event = sampled(SamplingRate.at_least(q), z)
     truth = rdp_at(event, alpha)
@@ -68,6 +73,7 @@ def test_fractional_costs_are_above_the_truth(q: float, z: float, alpha: float) 
     assert unit >= truth * 2**60 * (1 - 1e-8)
 
 
+@unhurried
 @given(budgets, rates, multipliers, steps, steps)
 def test_more_steps_are_never_cheaper(
     budget: Budget, rate: SamplingRate, z: float, a: int, b: int
@@ -78,6 +84,7 @@ def test_more_steps_are_never_cheaper(
     assert rule.admits(step * few) or not rule.admits(step * many)
 
 
+@unhurried
 @given(budgets, rates, multipliers, steps)
 def test_admitted_exactly_when_the_spent_epsilon_is_within(
     budget: Budget, rate: SamplingRate, z: float, n: int
@@ -88,6 +95,7 @@ def test_admitted_exactly_when_the_spent_epsilon_is_within(
     assert rule.admits(total) == (spent <= budget.epsilon)
 
 
+@unhurried
 @given(budgets, rates, multipliers)
 def test_the_affordable_number_of_steps_is_the_largest(
     budget: Budget, rate: SamplingRate, z: float
@@ -98,6 +106,7 @@ def test_the_affordable_number_of_steps_is_the_largest(
     assert most == 10**9 or not rule.admits(step * (most + 1))
 
 
+@unhurried
 @given(st.lists(st.tuples(rates, multipliers, st.integers(0, 10**9)), max_size=5))
 def test_sums_are_exact_in_any_order(uses: list[tuple[SamplingRate, float, int]]) -> None:
     costs = [event_cost(sampled(rate, z)) * n for rate, z, n in uses]
