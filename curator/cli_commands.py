@@ -196,8 +196,17 @@ def _export(arguments: Namespace) -> None:
 
 
 def _verify(arguments: Namespace) -> None:
-    for line in verify_export(arguments.file.read_text().splitlines()):
-        _print(str(line))
+    try:
+        lines = arguments.file.read_text().splitlines()
+    except UnicodeDecodeError:
+        msg = f"{arguments.file} is not a ledger export"
+        raise UsageProblem(msg) from None
+    for totals in verify_export(lines):
+        _print(
+            f"{totals.dataset}: chain and costs hold; epsilon {totals.spent_epsilon:.6f} spent, "
+            f"{totals.reserved_epsilon:.6f} with open runs; "
+            f"a second accountant finds {totals.second_spent_epsilon:.6f}"
+        )
 
 
 COMMANDS: dict[str, Callable[[Namespace], None]] = {

@@ -95,7 +95,7 @@ class Outputs:
         """Say that charged steps are gone; the ledger is the truth."""
         steps = f"step {first:,} was" if first == last else f"steps {first:,} to {last:,} were"
         self._progress.say(
-            f"{steps} charged but the answer never arrived here; going on with step {last + 1:,}"
+            f"{steps} charged but no update came of them; going on with step {last + 1:,}"
         )
         self.event("skipped", {"first": first, "last": last})
 

@@ -7,7 +7,7 @@ drifts and no order of additions matters. Every float is inflated by 1e-9 and ro
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -106,6 +106,14 @@ class Cost:
                 msg = "a cost is written as decimal text"
                 raise ValueError(msg)
         return cls(tuple(units))
+
+
+def total_cost(uses: Iterable[tuple[Cost, int]]) -> Cost:
+    """Return the sum of each cost times its count; equal costs are counted before multiplying."""
+    counts: dict[Cost, int] = {}
+    for cost, count in uses:
+        counts[cost] = counts.get(cost, 0) + count
+    return sum((cost * count for cost, count in counts.items()), Cost.zero())
 
 
 @lru_cache(maxsize=4096)

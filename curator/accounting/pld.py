@@ -6,6 +6,7 @@ fixed in advance; it is no guarantee for a run that was stopped early by choice,
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Final
 
@@ -30,6 +31,7 @@ _MAX_STEPS: Final = 20_000_000
 _FFT_ERROR: Final = 1e-14  # of the composed probabilities, per step; delta must be above it
 
 
+@functools.lru_cache(maxsize=1024)
 def pld_epsilon(event: PrivacyEvent, num_steps: int, delta: float) -> float:
     """Return an upper bound of the epsilon of `num_steps` releases that were declared in advance.
 

@@ -1,7 +1,7 @@
 """Renyi divergence of one release, and its conversion to epsilon.
 
-Integer orders of the Poisson-sampled Gaussian are sums of positive terms and are what the ledger
-charges. Real orders by quadrature are for reports and tests; nothing is ever charged from them.
+Integer orders of the Poisson-sampled Gaussian are finite sums of positive terms; real orders are
+left to `quadrature.py`.
 
 In the formulas q is the sampling rate, z the noise multiplier, a the order, r = dP/dQ the ratio
 of N(1, z^2) to N(0, z^2), L = 1 - q + q r, and A = E_Q[L^a] = exp((a - 1) rho(a)).
@@ -12,12 +12,10 @@ from __future__ import annotations
 import math
 from typing import assert_never
 
-import numpy as np
-
+from curator.accounting.quadrature import log1p_exp, sampled_gaussian_rdp_at
 from curator.privacy.event import GaussianEvent, NoEvent, PrivacyEvent, SampledGaussianEvent
 
 _LOG_EXPM1_LINEAR = 1.0  # below: log(expm1(x)) directly, above: x + log1p(-exp(-x))
-_SERIES_TERMS = 16
 
 
 def rdp_at(event: PrivacyEvent, alpha: float) -> float:
@@ -50,7 +48,7 @@ def rdp_at(event: PrivacyEvent, alpha: float) -> float:
                 return gaussian_rdp(z, alpha)
             if alpha == int(alpha):
                 return sampled_gaussian_rdp(q, z, int(alpha))
-            return _sampled_gaussian_rdp_by_quadrature(q, z, alpha)
+            return sampled_gaussian_rdp_at(q, z, alpha)
         case _ as never:
             assert_never(never)
 
@@ -90,7 +88,7 @@ def sampled_gaussian_rdp(sampling_rate: float, noise_multiplier: float, alpha: i
     ]
     top = max(logs)
     log_excess = top + math.log(math.fsum(math.exp(term - top) for term in logs))
-    return _log1p_exp(log_excess) / (alpha - 1)
+    return log1p_exp(log_excess) / (alpha - 1)
 
 
 def epsilon_from_rdp(alpha: float, rdp: float, delta: float) -> float:
@@ -108,44 +106,3 @@ def _log_expm1(x: float) -> float:
     if x < _LOG_EXPM1_LINEAR:
         return math.log(math.expm1(x))
     return x + math.log1p(-math.exp(-x))
-
-
-def _log1p_exp(x: float) -> float:
-    """Return log(1 + exp(x)) without overflow, relatively accurate for very negative x."""
-    return math.log1p(math.exp(x)) if x < 0 else x + math.log1p(math.exp(-x))
-
-
-def _sampled_gaussian_rdp_by_quadrature(q: float, z: float, alpha: float) -> float:
-    """Return the divergence at a real order: A - 1 = E_Q[L^a - 1 - a (L - 1)] by trapezoids.
-
-    The integrand is analytic in a strip of half-width pi z^2 and decays like a Gaussian, so the
-    trapezoid rule converges exponentially once the step is well below both z and z^2.
-    """
-    step = min(z / 16.0, z * z / 4.0)
-    low, high = -14.0 * z, alpha + 14.0 * z
-    x = np.linspace(low, high, math.ceil((high - low) / step) + 1)
-    log_l = np.logaddexp(math.log1p(-q), math.log(q) + (2.0 * x - 1.0) / (2.0 * z * z))
-    log_density = -(x * x) / (2.0 * z * z) - math.log(z) - 0.5 * math.log(2.0 * math.pi)
-    logs = _log_bregman(log_l, (2.0 * x - 1.0) / (2.0 * z * z), q, alpha) + log_density
-    top = float(np.max(logs))
-    log_excess = top + math.log(float(np.sum(np.exp(logs - top))) * float(x[1] - x[0]))
-    return _log1p_exp(log_excess) / (alpha - 1.0)
-
-
-def _log_bregman(log_l: np.ndarray, log_r: np.ndarray, q: float, alpha: float) -> np.ndarray:
-    """Return log(L^a - 1 - a (L - 1)), by its power series where L is close to 1."""
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        y = q * np.expm1(log_r)
-        series = np.zeros_like(y)
-        coefficient = alpha
-        for j in range(2, _SERIES_TERMS):
-            coefficient *= (alpha - j + 1) / j
-            series += coefficient * y ** (j - 2)
-        near = np.log(series) + 2.0 * np.log(np.abs(y))
-        inverse = np.exp(-alpha * log_l)  # L^-a
-        above = alpha * log_l + np.log1p(
-            -inverse - alpha * (np.exp((1.0 - alpha) * log_l) - inverse)
-        )
-        below = np.log(np.expm1(alpha * log_l) - alpha * y)
-        close = np.abs(y) * alpha < 0.05
-        return np.where(close, near, np.where(log_l > 0, above, below))

@@ -1,21 +1,26 @@
 """The spent epsilon again, by other means than the ledger's.
 
 At integer orders by dp-accounting's Renyi accountant; at fractional orders, where that one can be
-several percent high, by quadrature of the exact divergence. Only the events and the weights of
-the rule are shared with the ledger's own arithmetic. It is never below the truth by more than
-one part in 1e5 and the ledger is never below it by more.
+several percent high, by adaptive quadrature in 40-digit arithmetic. Only the events and the weights
+of the rule are shared with the ledger's own arithmetic.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any, assert_never
 
+import mpmath
+
 from curator.accounting.orders import ORDERS
-from curator.accounting.rdp import epsilon_from_rdp, rdp_at
+from curator.accounting.rdp import epsilon_from_rdp, gaussian_rdp
 from curator.accounting.rule import IMPLEMENTATION_SLACK, BudgetRule
 from curator.privacy.event import GaussianEvent, NoEvent, PrivacyEvent, SampledGaussianEvent
+
+_DIGITS = 40
+_REACH = 14
 
 
 def second_epsilon(rule: BudgetRule, used: Iterable[tuple[PrivacyEvent, int]]) -> float:
@@ -38,7 +43,7 @@ def second_epsilon(rule: BudgetRule, used: Iterable[tuple[PrivacyEvent, int]]) -
         if alpha == int(alpha):
             best = min(best, _by_dp_accounting(alpha, share, uses))
         else:
-            total = math.fsum(rdp_at(event, alpha) * n for event, n in uses)
+            total = math.fsum(divergence_by_definition(event, alpha) * n for event, n in uses)
             best = min(best, epsilon_from_rdp(alpha, total, share))
     return best
 
@@ -53,6 +58,26 @@ def _by_dp_accounting(
     for event, count in uses:
         accountant.compose(_foreign(dp_accounting, event), count)
     return float(accountant.get_epsilon(delta))
+
+
+@functools.lru_cache(maxsize=256)
+def divergence_by_definition(event: PrivacyEvent, alpha: float) -> float:
+    """Return log E_Q[L^a] / (a - 1), with E_Q[L^a - 1 - a (L - 1)] integrated in 40 digits."""
+    if isinstance(event, NoEvent):
+        return 0.0
+    rate = float(event.sampling_rate) if isinstance(event, SampledGaussianEvent) else 1.0
+    if rate >= 1:
+        return gaussian_rdp(event.noise_multiplier, alpha)
+    with mpmath.workdps(_DIGITS):
+        q, z, a = (mpmath.mpf(value) for value in (rate, event.noise_multiplier, alpha))
+
+        def integrand(x: mpmath.mpf) -> mpmath.mpf:
+            ratio = 1 - q + q * mpmath.exp((2 * x - 1) / (2 * z * z))
+            return (ratio**a - 1 - a * (ratio - 1)) * mpmath.npdf(x, 0, z)
+
+        marks = {_REACH * z * k / 7 + shift for k in range(-7, 8) for shift in (0, a)}
+        excess = mpmath.quad(integrand, sorted(marks))
+        return float(mpmath.log1p(excess) / (a - 1))
 
 
 def _foreign(library: Any, event: PrivacyEvent) -> Any:

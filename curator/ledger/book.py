@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from typing import assert_never
 
-from curator.accounting.cost import Cost
+from curator.accounting.cost import total_cost
 from curator.errors import BudgetExhausted, RunClosed, UnknownDataset, UnknownRun
 from curator.ledger import entries
 from curator.ledger.chain import GENESIS, Entry
@@ -58,12 +58,12 @@ class Book:
     def account(self, name: str) -> Account:
         """Return the totals of one data set, summed over all its runs."""
         state = self.dataset(name)
-        spent = reserved = Cost.zero()
-        for run in self.runs.values():
-            if run.dataset == name:
-                spent += run.spent
-                reserved += run.reserved
-        return Account(rule=state.rule, spent=spent, reserved=reserved)
+        runs = [run for run in self.runs.values() if run.dataset == name]
+        return Account(
+            rule=state.rule,
+            spent=total_cost(use for run in runs for use in run.spent_uses),
+            reserved=total_cost(use for run in runs for use in run.reserved_uses),
+        )
 
     def apply(self, happening: entries.Happening, at: str) -> DatasetState | RunState:
         """Check that something may happen, and let it.

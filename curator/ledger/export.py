@@ -23,7 +23,9 @@ from curator.ledger.shared import statement_of
 from curator.privacy.event import PrivacyEvent
 
 FORMAT: Final = "weir-ledger-export-1"
-_AGREEMENT: Final = 1e-5
+_NEVER_ABOVE: Final = 1e-5
+_AGREEMENT: Final = 3e-3
+_ROUNDING: Final = 1e-6  # absolute, in epsilon
 _SAME_COST: Final = 10**9  # costs recomputed on another machine agree to one part in this
 
 
@@ -56,7 +58,7 @@ def verify_export(lines: Iterable[str]) -> tuple[CheckedTotals, ...]:
 
     The chain must hold; replaying it must be possible under the same rule; every epsilon must be
     exactly the one that the integer costs give; each cost must be that of its event; and the
-    second accountant must not find more than the ledger charged, beyond 1e-5 relative.
+    second accountant must agree within 3e-3 and not find more than the ledger charged.
 
     Args:
         lines: The lines of the export.
@@ -115,8 +117,10 @@ def _close(a: Cost, b: Cost) -> bool:
 def _second_opinion(book: Book, name: str) -> CheckedTotals:
     statement, rule = statement_of(book, name), book.dataset(name).rule
     second = second_epsilon(rule, _used(book, name))
-    if second > statement.spent_epsilon * (1 + _AGREEMENT):
+    if second > statement.spent_epsilon * (1 + _NEVER_ABOVE) + _ROUNDING:
         _fail(f"the second accountant finds that {name!r} spent more than the ledger says")
+    if statement.spent_epsilon > second * (1 + _AGREEMENT) + _ROUNDING:
+        _fail(f"the second accountant finds that {name!r} spent less than the ledger says")
     return CheckedTotals(
         dataset=name,
         spent_epsilon=statement.spent_epsilon,

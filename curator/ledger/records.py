@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Self
 
-from curator.accounting.cost import Cost, event_cost
+from curator.accounting.cost import Cost, event_cost, total_cost
 from curator.accounting.event_text import event_to_text
 from curator.accounting.rule import RULE_NAME, BudgetRule
 from curator.errors import BudgetNumbers, LedgerUnavailable
@@ -153,15 +153,26 @@ class RunState:
         return self.status is RunStatus.OPEN
 
     @property
+    def spent_uses(self) -> tuple[tuple[Cost, int], tuple[Cost, int]]:
+        """What may have been answered: the setup once begun, and the steps up to the mark."""
+        return (self.setup, int(self.setup_begun)), (self.step, self.used)
+
+    @property
+    def reserved_uses(self) -> tuple[tuple[Cost, int], tuple[Cost, int]]:
+        """What nobody else may use: all that was declared while open, then what was spent."""
+        if self.is_open:
+            return (self.setup, 1), (self.step, self.num_steps)
+        return self.spent_uses
+
+    @property
     def spent(self) -> Cost:
-        """The cost of what may have been answered."""
-        steps = self.step * self.used
-        return self.setup + steps if self.setup_begun else steps
+        """The cost of `spent_uses`."""
+        return total_cost(self.spent_uses)
 
     @property
     def reserved(self) -> Cost:
-        """The cost that nobody else may use: all declared while open, then what was spent."""
-        return self.setup + self.step * self.num_steps if self.is_open else self.spent
+        """The cost of `reserved_uses`."""
+        return total_cost(self.reserved_uses)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

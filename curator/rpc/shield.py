@@ -11,7 +11,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn, cast, final
+from typing import Any, NoReturn, TypeAlias, cast, final
 
 import grpc
 
@@ -24,7 +24,7 @@ from curator.telemetry.log import log_request
 _logger = logging.getLogger(__name__)
 _OPEN_METHODS = ("/grpc.health.v1.Health/", "/grpc.reflection.")
 
-Handler = grpc.RpcMethodHandler[Any, Any]
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"  # generic in the stubs only
 Details = grpc.HandlerCallDetails
 Behaviour = Callable[..., Any]
 
@@ -40,7 +40,7 @@ def caller_of(context: grpc.ServicerContext) -> Caller:
 
 
 @final
-class Shield(grpc.ServerInterceptor[Any, Any]):
+class Shield(grpc.ServerInterceptor):  # type: ignore[type-arg]
     """Authenticates every call and converts every exception."""
 
     def __init__(self, authenticator: Authenticator) -> None:

@@ -6,7 +6,7 @@ umask 077
 
 prepare() {
     python "$(dirname "$0")/first_config.py" "$CURATOR_DIR/curator.toml"
-    curator init "$CURATOR_DIR" >&2 # standard output is the command's own
+    curator init "$CURATOR_DIR" >/dev/null # standard output is the command's own
 }
 
 case "${1:-serve} ${2:-}" in

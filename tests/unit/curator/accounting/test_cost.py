@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from curator.accounting.cost import UNIT, Cost, event_cost
+from curator.accounting.cost import UNIT, Cost, event_cost, total_cost
 from curator.accounting.orders import ORDERS
 from curator.privacy.event import GaussianEvent, NoEvent, SampledGaussianEvent, SamplingRate
 
@@ -27,6 +27,13 @@ def test_arithmetic() -> None:
     assert (ONE * 4).minus(ONE) == ONE * 3
     assert Cost.zero().is_zero
     assert not ONE.is_zero
+
+
+def test_a_total_is_the_sum_of_the_products() -> None:
+    uses = [(ONE, 2), (ONE * 7, 1), (ONE, 3), (INFINITE, 0)]
+    assert total_cost(uses) == ONE * 12
+    assert total_cost([]) == Cost.zero()
+    assert total_cost([*uses, (INFINITE, 1)]).units[0] is None
 
 
 def test_infinite_stays_infinite() -> None:

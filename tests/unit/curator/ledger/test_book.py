@@ -9,7 +9,7 @@ from curator.ledger.book import Book, replay
 from curator.ledger.chain import GENESIS, Entry
 from curator.ledger.records import ChainBroken, LedgerConflict
 from curator.privacy.budget import Budget
-from tests.contract.ledger_contract import BUDGET, most_steps, opening, registration
+from tests.contract.ledger_values import BUDGET, most_steps, opening, registration
 
 
 def written(*happenings: entries.Happening) -> list[Entry]:

@@ -6,7 +6,7 @@ import pytest
 
 from curator.accounting.rule import BudgetRule
 from curator.ledger import entries
-from tests.contract.ledger_contract import BUDGET, SETUP, opening, registration
+from tests.contract.ledger_values import BUDGET, SETUP, opening, registration
 
 HAPPENINGS: list[entries.Happening] = [
     entries.DatasetRegistered(registration=registration(), rule=BudgetRule.register(BUDGET)),

@@ -21,7 +21,7 @@ from curator.ledger.records import (
     LedgerLocked,
 )
 from curator.ledger.sql import SqlLedger
-from tests.contract.ledger_contract import SETUP, opening, registration
+from tests.contract.ledger_values import SETUP, opening, registration
 from tests.fakes.clock import FakeClock
 
 CLOCK = FakeClock()
@@ -81,7 +81,7 @@ def test_after_a_power_cut_used_is_the_mark(ledger: SqlLedger, path: Path) -> No
 KILLED = """
 import os, pathlib, signal, sys
 from curator.ledger.sql import SqlLedger
-from tests.contract.ledger_contract import opening, registration
+from tests.contract.ledger_values import opening, registration
 from tests.fakes.clock import FakeClock
 ledger = SqlLedger.open_writer(pathlib.Path(sys.argv[1]), FakeClock())
 ledger.register_dataset(registration())
