@@ -25,7 +25,7 @@ port = 8080
 
 [identity]
 # Names and addresses under which analysts reach this curator, besides localhost and this host's
-# name. They go into the server certificate that 'curator init' makes.
+# name. They go into the server certificate; run 'curator init' again after changing them.
 host_names = []
 
 [limits]

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import cast
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -16,27 +17,45 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _AUTHORITY_DAYS, _SERVER_DAYS = 3650, 825
 _CLOCK_SKEW = timedelta(minutes=5)
+_RENEW_BEFORE = timedelta(days=30)
+_PEM = serialization.Encoding.PEM
 
 
 def create_certificates(folder: Path, host_names: Iterable[str]) -> None:
-    """Make an authority and a server certificate, unless they are there.
+    """Make an authority once, and a server certificate whenever the present one will not do.
+
+    The authority stays, so credentials that were handed out stay valid; the server certificate is
+    issued again when it lacks a name or is about to expire.
 
     Args:
         folder: Gets ca.pem, ca.key, server.pem and server.key; keys are readable by the owner only.
         host_names: DNS names and addresses under which analysts will reach the server; the
             loopback names and this host's name are always among them.
     """
-    if (folder / "server.pem").exists():
-        return
-    authority_key = ec.generate_private_key(ec.SECP256R1())
-    authority = _authority(authority_key)
-    server_key = ec.generate_private_key(ec.SECP256R1())
     names = dict.fromkeys(["localhost", "127.0.0.1", "::1", socket.gethostname(), *host_names])
-    server = _server(server_key, authority, authority_key, names)
-    write_private(folder / "ca.key", _key_bytes(authority_key))
-    write_private(folder / "server.key", _key_bytes(server_key))
-    write_private(folder / "ca.pem", authority.public_bytes(serialization.Encoding.PEM))
-    write_private(folder / "server.pem", server.public_bytes(serialization.Encoding.PEM))
+    if not (folder / "ca.pem").exists():
+        key = ec.generate_private_key(ec.SECP256R1())
+        write_private(folder / "ca.key", _key_bytes(key))
+        write_private(folder / "ca.pem", _authority(key).public_bytes(_PEM))
+    if not _will_do(folder / "server.pem", names):
+        authority = x509.load_pem_x509_certificate((folder / "ca.pem").read_bytes())
+        authority_key = serialization.load_pem_private_key((folder / "ca.key").read_bytes(), None)
+        server_key = ec.generate_private_key(ec.SECP256R1())
+        server = _server(
+            server_key, authority, cast("ec.EllipticCurvePrivateKey", authority_key), names
+        )
+        write_private(folder / "server.key", _key_bytes(server_key))
+        write_private(folder / "server.pem", server.public_bytes(_PEM))
+
+
+def _will_do(path: Path, names: Iterable[str]) -> bool:
+    """Return whether a server certificate has all names and does not expire soon."""
+    if not path.exists():
+        return False
+    certificate = x509.load_pem_x509_certificate(path.read_bytes())
+    known = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    has_names = {_general_name(name) for name in names} <= set(known)
+    return has_names and certificate.not_valid_after_utc > datetime.now(UTC) + _RENEW_BEFORE
 
 
 def write_private(path: Path, data: bytes) -> None:
@@ -125,7 +144,7 @@ def _general_name(name: str) -> x509.GeneralName:
 
 def _key_bytes(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
-        serialization.Encoding.PEM,
+        _PEM,
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )

@@ -33,7 +33,7 @@ class WriterLock:
             os.close(descriptor)
             msg = (
                 f"{path} is locked: a curator that is running writes this ledger. "
-                "Use its local socket, or stop it first."
+                "Stop it first; 'curator budget' and 'ledger export' also work while it serves."
             )
             raise LedgerLocked(msg) from error
         except OSError as error:

@@ -15,10 +15,23 @@ from curator.identity.tokens import CallerExists, TokenTable
 from curator.service.caller import Caller, Role
 
 
-def test_certificates_name_every_host_and_are_made_once(tmp_path: Path) -> None:
+def test_a_new_name_gets_a_new_certificate_from_the_same_authority(tmp_path: Path) -> None:
+    create_certificates(tmp_path, [])
+    authority = (tmp_path / "ca.pem").read_bytes()
+    before = (tmp_path / "server.pem").read_bytes()
+    create_certificates(tmp_path, ["other.example.org"])
+    after = (tmp_path / "server.pem").read_bytes()
+    assert after != before
+    assert (tmp_path / "ca.pem").read_bytes() == authority
+    x509.load_pem_x509_certificate(after).verify_directly_issued_by(
+        x509.load_pem_x509_certificate(authority)
+    )
+
+
+def test_certificates_name_every_host_and_are_kept(tmp_path: Path) -> None:
     create_certificates(tmp_path, ["curator.example.org", "10.1.2.3"])
     before = (tmp_path / "server.pem").read_bytes()
-    create_certificates(tmp_path, ["other"])
+    create_certificates(tmp_path, ["curator.example.org"])
     assert (tmp_path / "server.pem").read_bytes() == before
     server = x509.load_pem_x509_certificate(before)
     names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
