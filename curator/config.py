@@ -33,7 +33,7 @@ max_message_mib = 64   # largest gRPC message
 max_samples = 4096     # most generated images in one step
 
 [compute]
-threads = 0            # threads for tensors; 0 takes all cores
+threads = 1            # threads for tensors; more helps with large images, 0 takes all cores
 """
 
 
@@ -76,7 +76,7 @@ class LimitsSection(_Section):
 class ComputeSection(_Section):
     """What the curator may use of the machine."""
 
-    threads: int = Field(default=0, ge=0, le=1024)
+    threads: int = Field(default=1, ge=0, le=1024)
 
 
 class CuratorConfig(_Section):

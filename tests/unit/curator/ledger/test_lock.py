@@ -13,7 +13,7 @@ from curator.ledger.records import LedgerLocked
 
 def test_one_holder_at_a_time(tmp_path: Path) -> None:
     lock = WriterLock(tmp_path / "lock")
-    with pytest.raises(LedgerLocked, match="stop it first"):
+    with pytest.raises(LedgerLocked, match="Stop it first"):
         WriterLock(tmp_path / "lock")
     lock.release()
     lock.release()
