@@ -47,7 +47,8 @@ def add_dataset(
         images = read_source(source, keys=keys)
         report = check_source(images, facts)
         fingerprint = content_fingerprint(images, folder.fingerprint_key.read_bytes())
-        known = _fingerprints(folder)
+        registered = {state.registration.name for state in ledger.datasets()}
+        known = {name: value for name, value in _fingerprints(folder).items() if name in registered}
         if fingerprint in known.values():
             name = next(name for name, value in known.items() if value == fingerprint)
             msg = (

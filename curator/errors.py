@@ -14,7 +14,8 @@
     |   |-- NotPermitted         PERMISSION_DENIED
     |   `-- StepLost             ALREADY_EXISTS      charged, answer gone: take the next step
     `-- Unavailable              UNAVAILABLE         retry the same step
-        `-- LedgerUnavailable    UNAVAILABLE         cannot charge, so does not compute
+        |-- LedgerUnavailable    UNAVAILABLE         cannot charge, so does not compute
+        `-- TooManyCalls         UNAVAILABLE         this caller has too many open at once
 
 `public_message` and `remedy` are class constants. `detail` may be shown to the caller, so it is
 written only from the caller's own request and public facts, never from a caught exception.
@@ -178,3 +179,11 @@ class LedgerUnavailable(Unavailable):
     reason = "LEDGER_UNAVAILABLE"
     public_message = "The ledger cannot be written, so nothing is computed."
     remedy = "Tell the steward: the curator's disk or database needs attention."
+
+
+class TooManyCalls(Unavailable):
+    """The caller has too many calls open at once."""
+
+    reason = "TOO_MANY_CALLS"
+    public_message = "You have too many calls open at once."
+    remedy = "Close streams that you no longer use, then send the same request again."

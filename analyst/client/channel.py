@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from ipaddress import ip_address
 from typing import TypeVar, final
 
 import grpc
 
 from analyst.client.credentials import Credentials
 from analyst.client.refusals import to_exception, unreachable
-from analyst.errors import AnalystError, CuratorUnreachable
+from analyst.errors import AnalystError, CredentialsError, CuratorUnreachable
 from protos.weir.v1 import release_pb2, service_pb2_grpc
 
 _MAX_MESSAGE = 1 << 30
@@ -43,7 +44,13 @@ class Connection:
             target: HOST:PORT.
             credentials: Token and certificate authority.
             insecure_loopback: Speak without TLS, for a curator that serves so on loopback.
+
+        Raises:
+            CredentialsError: If TLS is left out for an address that is not loopback.
         """
+        if insecure_loopback and not _is_loopback(target):
+            msg = f"{target} is not a loopback address, so nothing is sent there without TLS."
+            raise CredentialsError(msg, "Leave --insecure-loopback out.")
         self.target = target
         self._metadata = (
             () if credentials is None else (("authorization", f"Bearer {credentials.token}"),)
@@ -135,6 +142,16 @@ class Connection:
     def close(self) -> None:
         """Close the channel."""
         self._channel.close()
+
+
+def _is_loopback(target: str) -> bool:
+    host = target.rsplit(":", 1)[0].strip("[]")
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _give_up_unless_unreachable(problem: AnalystError, until: float, pause: float) -> None:

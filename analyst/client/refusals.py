@@ -26,7 +26,7 @@ _REFUSALS: dict[str, type[Refused]] = {
     "NOT_PERMITTED": Refused,
     "REFUSED": Refused,
 }
-_RETRY_REASONS = {"UNAVAILABLE", "LEDGER_UNAVAILABLE"}
+_RETRY_REASONS = {"UNAVAILABLE", "LEDGER_UNAVAILABLE", "TOO_MANY_CALLS"}
 
 
 def unreachable(target: str) -> CuratorUnreachable:
@@ -59,6 +59,11 @@ def to_exception(error: grpc.RpcError, target: str) -> AnalystError:
     code = _call(error).code()
     if code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}:
         return unreachable(target)
+    if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
+        return CuratorUnreachable(
+            f"The curator at {target} has too much to do, or the message is too large for it.",
+            "Send the same request again later, or with fewer images.",
+        )
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return CuratorUnreachable(
             f"The curator at {target} did not answer in time.",

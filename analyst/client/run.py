@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import queue
+import threading
 from typing import final
 
+import grpc
 import torch
 from torch import Tensor
 
@@ -15,6 +17,7 @@ from analyst.errors import CuratorUnreachable, RequestRefused, StepLost
 from protos.weir.v1 import release_pb2, run_pb2
 
 _SECONDS = 60.0
+_STEP_SECONDS = 180.0  # of one attempt; the answer to a repeated step is the same
 
 
 @final
@@ -58,6 +61,7 @@ class Run:
             RunClosed: If the declared steps are used.
             CuratorUnreachable: If nothing answers within the run's patience.
             RequestRefused: If the curator says that the batch is wrong.
+            StepLost: If the curator contradicts itself about the next step.
         """
         while True:
             request = encode_step(self.run_id, self.next_step, images, labels)
@@ -66,8 +70,9 @@ class Run:
                     functools.partial(self._send, request), patience=self._patience
                 )
             except StepLost:
-                self._resume()
-                continue
+                if self._resume():
+                    continue
+                raise
             except RequestRefused as refusal:
                 self._drop_stream()
                 if refusal.reason == "STEP_OUT_OF_ORDER" and self._resume():
@@ -113,7 +118,7 @@ class Run:
         if self._stream is None:
             self._stream = _StepStream(self._connection)
         try:
-            return self._stream.ask(request)
+            return self._stream.ask(request, _STEP_SECONDS)
         except BaseException:
             self._drop_stream()
             raise
@@ -142,29 +147,49 @@ class _StepStream:
     """The long-lived bidirectional stream of one run, used one step at a time."""
 
     def __init__(self, connection: Connection) -> None:
-        self._requests: queue.SimpleQueue[release_pb2.StepRequest | None] = queue.SimpleQueue()
-        self._responses = connection.stream_steps(iter(self._requests.get, None))
         self._target = connection.target
+        self._requests: queue.SimpleQueue[release_pb2.StepRequest | None] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[release_pb2.StepResponse | Exception] = queue.SimpleQueue()
+        self._call = connection.stream_steps(iter(self._requests.get, None))
+        threading.Thread(target=self._read, daemon=True, name="steps").start()
 
-    def ask(self, request: release_pb2.StepRequest) -> release_pb2.StepResponse:
+    def ask(self, request: release_pb2.StepRequest, seconds: float) -> release_pb2.StepResponse:
         """Send a step and wait for its answer.
 
         Args:
             request: The step.
+            seconds: How long to wait.
 
         Returns:
             The answer.
 
         Raises:
-            CuratorUnreachable: If the curator ended the stream without an answer.
+            CuratorUnreachable: If no answer came, or the curator ended the stream.
+            RpcError: As the curator refused.
         """
         self._requests.put(request)
-        for response in self._responses:
-            return response
-        msg = f"The curator at {self._target} ended the stream."
-        raise CuratorUnreachable(msg, "Send the same step again.")
+        try:
+            answer = self._answers.get(timeout=seconds)
+        except queue.Empty:
+            msg = f"The curator at {self._target} did not answer within {seconds:g} seconds."
+            raise CuratorUnreachable(msg, "Send the same step again.") from None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     def close(self) -> None:
         """End the stream."""
         self._requests.put(None)
-        self._responses.cancel()  # type: ignore[no-untyped-call]
+        self._call.cancel()  # type: ignore[no-untyped-call]
+
+    def _read(self) -> None:
+        """Pass answers on, and at last why there are no more."""
+        end: Exception = CuratorUnreachable(
+            f"The curator at {self._target} ended the stream.", "Send the same step again."
+        )
+        try:
+            for response in self._call:
+                self._answers.put(response)
+        except grpc.RpcError as error:
+            end = error
+        self._answers.put(end)

@@ -6,6 +6,7 @@ added while the curator serves is known at once.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import hmac
 import json
@@ -55,13 +56,15 @@ class TokenTable:
         if not _NAME.fullmatch(name):
             msg = "a name has 1 to 64 lower-case letters, digits, dots, dashes and underscores"
             raise ValueError(msg)
-        table = self._read()
-        if any(entry["name"] == name for entry in table):
-            msg = f"'{name}' has credentials already; choose another name"
-            raise CallerExists(msg)
-        token = secrets.token_urlsafe(32)
-        table.append({"name": name, "role": str(role), "token_sha256": _hash(token)})
-        write_private(self._path, json.dumps(table, indent=1).encode())
+        with self._path.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # two commands at once must not lose one another
+            table = self._read()
+            if any(entry["name"] == name for entry in table):
+                msg = f"'{name}' has credentials already; choose another name"
+                raise CallerExists(msg)
+            token = secrets.token_urlsafe(32)
+            table.append({"name": name, "role": str(role), "token_sha256": _hash(token)})
+            write_private(self._path, json.dumps(table, indent=1).encode())
         return token
 
     def authenticate(self, authorization: str | None) -> Caller:

@@ -116,12 +116,14 @@ class SqlLedger:
         return ledger
 
     def close(self) -> None:
-        """Close every connection and give the lock back."""
-        if self._writer is not None:
-            self._writer.dispose()
-        self._reader.dispose()
-        if self._lock is not None:
-            self._lock.release()
+        """Close every connection and give the lock back; nothing is written after that."""
+        with self._one_writer:
+            if self._writer is not None:
+                self._writer.dispose()
+            self._writer = None
+            self._reader.dispose()
+            if self._lock is not None:
+                self._lock.release()
 
     def register_dataset(self, registration: DatasetRegistration) -> DatasetState:
         """See `Ledger`."""
@@ -274,11 +276,12 @@ class SqlLedger:
         Raises:
             LedgerUnavailable: If there is no writer, or the change may not have happened.
         """
-        if self._writer is None:
-            msg = "this ledger was opened for reading"
-            raise LedgerUnavailable(msg)
-        with self._one_writer, failing_closed(self._writer), self._writer.begin() as connection:
-            yield connection
+        with self._one_writer:
+            if self._writer is None:
+                msg = "this ledger was closed, or opened for reading"
+                raise LedgerUnavailable(msg)
+            with failing_closed(self._writer), self._writer.begin() as connection:
+                yield connection
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:

@@ -28,6 +28,7 @@ from curator.sanitizer.clipped import clip_to_ball, release_clipped
 from curator.sanitizer.post_process import append_public_rows
 
 _MAX_PIXELS = 1 << 28
+_MAX_CONVERGED_PAIRS = 1 << 17  # a step of several hundred iterations stays within seconds
 
 
 class DpSinkhornSpec(Specification):
@@ -56,7 +57,15 @@ class DpSinkhornSpec(Specification):
         if self.schedule == "converged" and not self.fits_dense:
             msg = "schedule 'converged' is not offered for this many samples and records"
             raise ValueError(msg)
+        if self.schedule == "converged" and self.num_pairs > _MAX_CONVERGED_PAIRS:
+            msg = "schedule 'converged' is offered for at most 2^17 pairs of a sample and a record"
+            raise ValueError(msg)
         return self
+
+    @property
+    def num_pairs(self) -> int:
+        """Entries of the larger cost matrix."""
+        return self.num_samples * max(self.num_samples, self.capacity)
 
     @property
     def fits_dense(self) -> bool:
@@ -99,6 +108,11 @@ class DpSinkhorn:
         except OnlineSolverMissing as missing:
             detail = "num_samples, capacity: too large for the dense solver of this curator"
             raise MalformedRequest(detail) from missing
+
+    @property
+    def rows_per_step(self) -> int:
+        """Rows of every step: n that meet private data and n' that do not."""
+        return self.spec.num_samples + self.spec.num_debias
 
     def setup_event(self) -> PrivacyEvent:
         """Return the one-off cost: none.

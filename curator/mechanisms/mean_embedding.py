@@ -27,8 +27,9 @@ from curator.privacy.release import Release
 from curator.sanitizer.post_process import post_process
 from curator.sanitizer.summed import release_class_sums
 
-_MAX_FREQUENCY_VALUES = 1 << 27
-_MAX_RELEASED_VALUES = 1 << 26
+_MAX_FREQUENCY_VALUES = 1 << 24
+_MAX_RELEASED_VALUES = 1 << 22
+_MAX_STEP_FEATURES = 1 << 23  # rows of a step times features: 64 MiB in float64
 _MIN_COUNT_IN_STDS = 2.0
 
 
@@ -90,6 +91,11 @@ class MeanEmbedding:
         self._shrink = 1 / math.sqrt(1 + spec.count_scale**2)
         self._count_value = spec.count_scale * self._shrink * (1 - 2.0**-40)
 
+    @property
+    def rows_per_step(self) -> None:
+        """Any number of rows will do."""
+        return
+
     def setup_event(self) -> PrivacyEvent:
         """Return the cost of the one release.
 
@@ -115,7 +121,8 @@ class MeanEmbedding:
         Privacy:
             Reads the request and public facts only.
         """
-        check_rows(samples, self._space, range(1, MAX_ROWS + 1))
+        most = min(MAX_ROWS, max(1, _MAX_STEP_FEATURES // self.spec.num_features))
+        check_rows(samples, self._space, range(1, most + 1))
 
     def setup(self, batches: Iterable[Private[RecordBatch]], noise: NoiseSource) -> Release:
         """Return the noised class-wise sums of feature rows.

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 class Mechanism(Protocol):
     """What the ledger and the service need to know of every mechanism."""
 
+    @property
+    def rows_per_step(self) -> int | None:
+        """Rows that every step must have; None when any number will do."""
+        ...
+
     def setup_event(self) -> PrivacyEvent:
         """Return the one-off cost, charged once before the first step; often `NoEvent`."""
         ...

@@ -16,7 +16,7 @@ from curator.rpc.shield import Shield
 from curator.service.context import Context
 from protos.weir.v1 import service_pb2, service_pb2_grpc
 
-_WORKERS = 64  # an open stream holds one
+_WORKERS = 128  # an open stream holds one
 _SERVICE = service_pb2.DESCRIPTOR.services_by_name["WeirService"].full_name
 
 
@@ -72,6 +72,7 @@ def create_server(context: Context, authenticator: Authenticator, config: RpcCon
     server = grpc.server(
         ThreadPoolExecutor(_WORKERS, thread_name_prefix="rpc"),
         interceptors=[Shield(authenticator)],
+        maximum_concurrent_rpcs=_WORKERS,  # one more is refused, never queued behind streams
         options=[
             ("grpc.max_receive_message_length", config.max_message_bytes),
             ("grpc.max_send_message_length", config.max_message_bytes),

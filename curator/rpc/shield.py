@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import logging
 import secrets
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeAlias, cast, final
 
 import grpc
 
-from curator.errors import CuratorError
+from curator.errors import CuratorError, TooManyCalls
 from curator.rpc.identity import Authenticator
 from curator.rpc.status import REFUSAL_KEY, encode_refusal, status_code, status_text
 from curator.service.caller import Caller
 from curator.telemetry.log import log_request
 
 _logger = logging.getLogger(__name__)
+_CALLS_PER_CALLER = 24
 _OPEN_METHODS = ("/grpc.health.v1.Health/", "/grpc.reflection.")
 
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"  # generic in the stubs only
@@ -46,11 +49,16 @@ class Shield(grpc.ServerInterceptor):  # type: ignore[type-arg]
     def __init__(self, authenticator: Authenticator) -> None:
         """Take the table of known callers."""
         self._authenticator = authenticator
+        self._lock = threading.Lock()
+        self._active: Counter[str] = Counter()
 
     def intercept_service(
         self, continuation: Callable[[Details], Handler | None], handler_call_details: Details
     ) -> Handler | None:
-        """Wrap one method.
+        """Find out who calls, before any message is awaited, and wrap the method.
+
+        A unary handler runs only when its message has come, in a thread that waits for it. So a
+        caller without credentials gets a handler that answers at once.
 
         Args:
             continuation: The next interceptor, or the servicer.
@@ -59,45 +67,81 @@ class Shield(grpc.ServerInterceptor):  # type: ignore[type-arg]
         Returns:
             The wrapped handler.
         """
-        handler = continuation(handler_call_details)
         method = str(handler_call_details.method)
-        if handler is None or method.startswith(_OPEN_METHODS):
-            return handler
+        if method.startswith(_OPEN_METHODS):
+            return continuation(handler_call_details)
+        try:
+            caller = self._authenticator.caller(dict(handler_call_details.invocation_metadata))
+        except Exception as error:  # noqa: BLE001 - its text may hold anything, so it goes nowhere
+            known = error if isinstance(error, CuratorError) else CuratorError()
+            return grpc.stream_stream_rpc_method_handler(self._refusing(known, method))
+        handler = continuation(handler_call_details)
+        if handler is None:
+            return None
         if handler.request_streaming:
             return grpc.stream_stream_rpc_method_handler(
-                self._streaming(cast("Behaviour", handler.stream_stream), method),
+                self._streaming(cast("Behaviour", handler.stream_stream), method, caller),
                 handler.request_deserializer,
                 handler.response_serializer,
             )
         return grpc.unary_unary_rpc_method_handler(
-            self._unary(cast("Behaviour", handler.unary_unary), method),
+            self._unary(cast("Behaviour", handler.unary_unary), method, caller),
             handler.request_deserializer,
             handler.response_serializer,
         )
 
-    def _unary(self, behaviour: Behaviour, method: str) -> Callable[..., Any]:
+    def _refusing(self, error: CuratorError, method: str) -> Behaviour:
+        def refuse(requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
+            del requests
+            with self._guard(context, method, None):
+                raise error
+
+        return refuse
+
+    def _unary(self, behaviour: Behaviour, method: str, caller: Caller) -> Behaviour:
         def guarded(request: Any, context: grpc.ServicerContext) -> Any:
-            with self._guard(context, method):
+            with self._guard(context, method, caller):
                 return behaviour(request, context)
 
         return guarded
 
-    def _streaming(self, behaviour: Behaviour, method: str) -> Callable[..., Any]:
+    def _streaming(self, behaviour: Behaviour, method: str, caller: Caller) -> Behaviour:
         def guarded(requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
-            with self._guard(context, method):
+            with self._guard(context, method, caller):
                 yield from behaviour(requests, context)
 
         return guarded
 
     @contextmanager
-    def _guard(self, context: grpc.ServicerContext, method: str) -> Iterator[None]:
-        request_id, started = secrets.token_hex(8), time.monotonic()
-        caller_name, outcome = "", "OK"
+    def _counted(self, caller: Caller) -> Iterator[None]:
+        """Count the calls that a caller has open.
+
+        Raises:
+            TooManyCalls: If there are too many.
+        """
+        with self._lock:
+            if self._active[caller.name] >= _CALLS_PER_CALLER:
+                raise TooManyCalls
+            self._active[caller.name] += 1
         try:
-            caller = self._authenticator.caller(dict(context.invocation_metadata()))
-            context.weir_caller = caller  # type: ignore[attr-defined]
-            caller_name = caller.name
             yield
+        finally:
+            with self._lock:
+                self._active[caller.name] -= 1
+
+    @contextmanager
+    def _guard(
+        self, context: grpc.ServicerContext, method: str, caller: Caller | None
+    ) -> Iterator[None]:
+        request_id, started = secrets.token_hex(8), time.monotonic()
+        outcome = "OK"
+        try:
+            if caller is None:
+                yield
+            else:
+                context.weir_caller = caller  # type: ignore[attr-defined]
+                with self._counted(caller):
+                    yield
         except CuratorError as error:
             outcome = error.reason
             _abort(context, error, request_id)
@@ -112,7 +156,7 @@ class Shield(grpc.ServerInterceptor):  # type: ignore[type-arg]
                 _logger,
                 request_id=request_id,
                 method=method,
-                caller=caller_name,
+                caller="" if caller is None else caller.name,
                 outcome=outcome,
                 seconds=time.monotonic() - started,
             )

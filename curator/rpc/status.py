@@ -25,6 +25,7 @@ STATUS: dict[type[errors.CuratorError], grpc.StatusCode] = {
     errors.StepLost: grpc.StatusCode.ALREADY_EXISTS,
     errors.Unavailable: grpc.StatusCode.UNAVAILABLE,
     errors.LedgerUnavailable: grpc.StatusCode.UNAVAILABLE,
+    errors.TooManyCalls: grpc.StatusCode.UNAVAILABLE,
 }
 
 

@@ -60,10 +60,19 @@ def one_sided_cdf() -> tuple[int, ...]:
     return (*table, 1 << 128)
 
 
+def inversion_entries() -> list[int]:
+    """Return the 127-bit boundaries: |X| is the number of them not above a uniform number.
+
+    Returns:
+        Increasing integers below 2^127; boundaries that no number reaches are left out.
+    """
+    return [value >> 1 for value in one_sided_cdf() if value >> 1 < 1 << 127]
+
+
 @functools.cache
 def _tables() -> tuple[Words, tuple[int, ...], Integers]:
     """Return the top 63 bits of each entry, its low 64 bits, and the guide from the top 12 bits."""
-    entries = [value >> 1 for value in one_sided_cdf()[:-1]]  # 127 bits; the last is never reached
+    entries = inversion_entries()
     high = np.array([value >> 64 for value in entries], dtype=np.uint64)
     low = tuple(value & (2**64 - 1) for value in entries)
     starts = np.arange(1 << _GUIDE_BITS, dtype=np.uint64) << np.uint64(_TOP_BITS - _GUIDE_BITS)

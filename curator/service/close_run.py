@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from curator.errors import RunClosed
 from curator.ledger.ledger import RunState
 from curator.service.caller import Caller
 from curator.service.context import Context
@@ -23,17 +26,22 @@ def close_run(context: Context, caller: Caller, run_id: str) -> RunState:
 
     Raises:
         UnknownRun: If the run is not the caller's.
-        LedgerUnavailable: If the closing cannot be made durable; the run stays as it was.
+        LedgerUnavailable: If the closing may not be durable; the run takes no more steps, and
+            asking again closes it.
     """
     state = run_of(context, caller, run_id)
     if not state.is_open:
         context.live_runs.pop(run_id, None)
         return state
-    live = live_run(context, caller, run_id)
+    try:
+        live = live_run(context, caller, run_id)
+    except RunClosed:
+        return run_of(context, caller, run_id)
     with live.lock:
         live.closed = True  # no new step is claimed, whatever the ledger says
-        state = context.ledger.close_run(
-            run_id, context.holder, live.epoch, live.used, CLOSED_BY_ANALYST
-        )
+        with suppress(RunClosed):  # another request closed it first
+            context.ledger.close_run(
+                run_id, context.holder, live.epoch, live.used, CLOSED_BY_ANALYST
+            )
     context.live_runs.pop(run_id, None)
-    return state
+    return run_of(context, caller, run_id)

@@ -15,6 +15,8 @@ from curator.privacy.facts import DatasetFacts
 from curator.privacy.noise import NoiseSource
 from curator.service.live_run import LiveRun
 
+_KEPT_CLOSED_RUNS = 8
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ServedDataset:
@@ -37,6 +39,13 @@ class Context:
     monotonic: Callable[[], float] = time.monotonic
     live_runs: dict[str, LiveRun] = field(default_factory=dict)
     runs_lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def forget_closed_runs(self) -> None:
+        """Let go of the oldest used-up runs; the last ones stay for a retry of their last steps."""
+        with self.runs_lock:
+            closed = [run_id for run_id, live in self.live_runs.items() if live.closed]
+            for run_id in closed[:-_KEPT_CLOSED_RUNS]:
+                del self.live_runs[run_id]
 
     def served(self, name: str) -> ServedDataset:
         """Return a data set.

@@ -98,7 +98,7 @@ def _adopt(context: Context, state: RunState) -> LiveRun:
         context.ledger.close_run(
             state.run_id, context.holder, state.epoch, state.used, "release lost in a crash"
         )
-        msg = "its one release was charged and lost in a crash; it is never noised again for free"
+        msg = "its one release was lost in a crash; what was charged is never noised again for free"
         raise RunClosed(msg)
     return live
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass
 
 from curator.errors import CuratorError, MalformedRequest, UnknownRun
@@ -52,6 +53,10 @@ def open_run(context: Context, caller: Caller, request: RunRequest) -> RunState:
     dataset = context.served(request.dataset)
     mechanism = parse_mechanism(request.mechanism, request.parameters_json, dataset.facts.space)
     check_policy(mechanism, dataset.facts)
+    rows = mechanism.rows_per_step
+    if rows is not None and rows > context.max_samples:
+        msg = f"a step may have at most {context.max_samples} rows here"
+        raise MalformedRequest(msg)
     try:
         check_num_steps(request.num_steps)
     except ValueError as error:
@@ -96,16 +101,17 @@ def _prepare(context: Context, live: LiveRun, dataset: ServedDataset) -> None:
     mechanism = live.mechanism
     if not isinstance(mechanism, ReleasedOnceMechanism):
         return
-    context.ledger.begin_setup(live.run_id, context.holder, live.epoch)
     try:
+        context.ledger.begin_setup(live.run_id, context.holder, live.epoch)
         release = mechanism.setup(dataset.records.batches(_SETUP_ROWS), context.noise)
         context.ledger.store_setup(live.run_id, context.holder, live.epoch, encode_release(release))
     except Exception:  # noqa: BLE001 - the text may hold anything; it stays here
         live.closed = True
         context.live_runs.pop(live.run_id, None)
-        context.ledger.close_run(
-            live.run_id, context.holder, live.epoch, live.used, "the one release failed"
-        )
+        with suppress(CuratorError):  # then it stays open, and is closed when it is next adopted
+            context.ledger.close_run(
+                live.run_id, context.holder, live.epoch, live.used, "the one release failed"
+            )
         raise CuratorError from None
     live.released = release
     live.spent_epsilon = context.ledger.statement(live.facts.name).spent_epsilon

@@ -13,7 +13,9 @@ from curator.errors import (
     StepConflict,
     StepLost,
     StepOutOfOrder,
+    Unavailable,
 )
+from curator.ledger.records import LedgerConflict
 from curator.mechanisms.mechanism import SampledMechanism
 from curator.privacy.records import Samples
 from curator.privacy.release import Release
@@ -74,7 +76,10 @@ def release_gradient(context: Context, caller: Caller, request: StepRequest) -> 
         live.used = request.step
         live.keep(request.step, claim)
         spent = live.spent_epsilon
-    context.executor.submit(_compute, context, live, request, claim.answer, spent)
+    try:
+        context.executor.submit(_compute, context, live, request, claim.answer, spent)
+    except RuntimeError:  # the curator is draining; the step stays charged
+        claim.answer.set_exception(Unavailable())
     return claim.answer
 
 
@@ -103,12 +108,28 @@ def _advance_mark(context: Context, live: LiveRun) -> None:
     """
     block = live.block.next_size(context.monotonic())
     mark = min(live.mark + block, live.num_steps)
-    context.ledger.advance_mark(live.run_id, context.holder, live.epoch, mark)
+    try:
+        context.ledger.advance_mark(live.run_id, context.holder, live.epoch, mark)
+    except LedgerConflict:
+        mark = _mark_that_was_written(context, live)
     live.mark = mark
     try:
         live.spent_epsilon = context.ledger.statement(live.facts.name).spent_epsilon
     except LedgerUnavailable:
         _logger.warning("statement unavailable after a charge")
+
+
+def _mark_that_was_written(context: Context, live: LiveRun) -> int:
+    """Return the ledger's mark, after a write whose confirmation was lost.
+
+    Raises:
+        LedgerUnavailable: If the run is no longer this process's, or the mark is no further.
+    """
+    state = context.ledger.run(live.run_id)
+    ours = state.is_open and (state.holder, state.epoch) == (context.holder, live.epoch)
+    if not ours or state.used <= live.used:
+        raise LedgerUnavailable
+    return state.used
 
 
 def _compute(
@@ -141,6 +162,7 @@ def _close_used_up(context: Context, live: LiveRun) -> None:
             context.ledger.close_run(live.run_id, context.holder, live.epoch, live.used, USED_UP)
         except CuratorError:
             _logger.warning("a used-up run could not be closed in the ledger")
+    context.forget_closed_runs()
 
 
 def _gradient(context: Context, live: LiveRun, samples: Samples) -> Release:

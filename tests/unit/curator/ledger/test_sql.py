@@ -278,3 +278,10 @@ def test_the_file_is_its_owner_s_and_durable(ledger: SqlLedger, path: Path) -> N
 def test_entries_are_paged(ledger: SqlLedger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("curator.ledger.sql._PAGE", 2)
     assert [entry.seq for entry in ledger.entries()] == [1, 2, 3, 4, 5]
+
+
+def test_a_closed_ledger_never_writes_again(tmp_path: Path) -> None:
+    ledger = SqlLedger.open_writer(tmp_path / "ledger.sqlite", FakeClock())
+    ledger.close()
+    with pytest.raises(LedgerUnavailable):
+        ledger.register_dataset(registration())

@@ -10,6 +10,7 @@ from curator.data.sampling import PrivateRecords
 from curator.errors import (
     BudgetExhausted,
     CuratorError,
+    LedgerUnavailable,
     MalformedRequest,
     NotPermitted,
     RunClosed,
@@ -125,3 +126,24 @@ class TestReleaseOnce:
         (run,) = ctx.ledger.runs()
         assert not run.is_open
         assert ctx.ledger.statement("small").spent_epsilon > 0
+
+
+def test_a_setup_that_could_not_be_charged_costs_nothing_and_ends_the_run(
+    ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise LedgerUnavailable
+
+    monkeypatch.setattr(ctx.ledger, "begin_setup", fail)
+    with pytest.raises(CuratorError):
+        opened(ctx, "mean-embedding")
+    monkeypatch.undo()
+    (run,) = ctx.ledger.runs()
+    assert not run.is_open
+    assert ctx.ledger.statement("small").reserved_epsilon == 0.0
+
+
+def test_a_run_that_could_never_send_a_step_is_not_opened(ctx: Context) -> None:
+    with pytest.raises(MalformedRequest, match="at most 64 rows"):
+        opened(ctx, num_samples=60, num_debias=5)
+    assert ctx.ledger.runs() == ()

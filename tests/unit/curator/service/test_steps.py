@@ -16,6 +16,7 @@ from curator.errors import (
     StepConflict,
     StepLost,
     StepOutOfOrder,
+    Unavailable,
     UnknownRun,
 )
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn
@@ -233,3 +234,57 @@ def test_closing_returns_what_was_not_used(ctx: Context) -> None:
     with pytest.raises(RunClosed):
         answer(ctx, run.run_id, 2)
     assert close_run(ctx, ALICE, run.run_id).used == 1  # again changes nothing
+
+
+def test_a_charge_whose_confirmation_was_lost_is_found_again() -> None:
+    class Forgetful:
+        """Writes the mark, then says that it could not."""
+
+        def __init__(self, inner: Any) -> None:
+            self._inner = inner
+            self.forgets = True
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._inner, name)
+
+        def advance_mark(self, *arguments: Any) -> Any:
+            state = self._inner.advance_mark(*arguments)
+            if self.forgets:
+                raise LedgerUnavailable
+            return state
+
+    ledger = Forgetful(memory_ledger())
+    now = iter(range(0, 1000, 100))  # each block seems to last long, so blocks shrink
+    ctx = context(ledger, monotonic=lambda: float(next(now)))  # type: ignore[arg-type]
+    run = opened(ctx, num_steps=50)
+    with pytest.raises(LedgerUnavailable):
+        answer(ctx, run.run_id, 1)
+    ledger.forgets = False
+    written = ctx.ledger.run(run.run_id).used
+    assert written > 1
+    assert answer(ctx, run.run_id, 1).step == 1
+    assert ctx.live_runs[run.run_id].mark == written
+
+
+def test_a_draining_curator_answers_unavailable_at_once(ctx: Context) -> None:
+    run = opened(ctx)
+    ctx.executor.shutdown()
+    for _ in range(2):
+        with pytest.raises(Unavailable):
+            answer(ctx, run.run_id, 1)
+
+
+def test_closing_at_once_from_many_sides_closes_once(ctx: Context) -> None:
+    run = opened(ctx)
+    answer(ctx, run.run_id, 1)
+    with ThreadPoolExecutor(8) as pool:
+        states = list(pool.map(lambda _: close_run(ctx, ALICE, run.run_id), range(30)))
+    assert {(state.is_open, state.used) for state in states} == {(False, 1)}
+
+
+def test_used_up_runs_are_forgotten_in_the_end(ctx: Context) -> None:
+    for number in range(20):
+        run = opened(ctx, num_steps=1, key=f"{number:016d}")
+        answer(ctx, run.run_id, 1)
+    ctx.executor.shutdown(wait=True)
+    assert len(ctx.live_runs) <= 9
