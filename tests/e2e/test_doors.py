@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import grpc
 import pytest
@@ -15,6 +16,10 @@ from curator.rpc.shield import _CALLS_PER_CALLER
 from tests.e2e.conftest import SINKHORN, Local, batch, token
 
 pytestmark = pytest.mark.e2e
+
+
+def RAW(message: bytes) -> bytes:  # noqa: N802 - neither serialises nor parses
+    return message
 
 
 def channel(local: Local) -> grpc.Channel:
@@ -31,7 +36,7 @@ def never_sending() -> Iterator[bytes]:
 
 def test_calls_without_credentials_and_without_a_message_hold_nothing(local: Local) -> None:
     with channel(local) as stranger, local.connect("bob") as bob:
-        method = stranger.stream_unary("/weir.v1.WeirService/GetBudget")
+        method = stranger.stream_unary("/weir.v1.WeirService/GetBudget", RAW, RAW)
         calls = [method.future(never_sending(), timeout=60) for _ in range(200)]
         started = time.monotonic()
         assert bob.budget("digits").spent == 0.0
@@ -42,9 +47,10 @@ def test_calls_without_credentials_and_without_a_message_hold_nothing(local: Loc
 def test_idle_streams_of_one_analyst_leave_room_for_others(local: Local) -> None:
     with channel(local) as greedy, local.connect("bob") as bob:
         metadata = (("authorization", f"Bearer {token(local.folder, 'alice')}"),)
-        method = greedy.stream_stream("/weir.v1.WeirService/StreamSteps")
-        calls = [method(never_sending(), metadata=metadata) for _ in range(_CALLS_PER_CALLER + 20)]
-        refused = []
+        method = greedy.stream_stream("/weir.v1.WeirService/StreamSteps", RAW, RAW)
+        number = _CALLS_PER_CALLER + 20
+        calls: list[Any] = [method(never_sending(), metadata=metadata) for _ in range(number)]
+        refused: list[Any] = []
         until = time.monotonic() + 30
         while len(refused) < 20 and time.monotonic() < until:
             refused = [call for call in calls if call.done()]
@@ -61,13 +67,19 @@ def test_a_curator_that_never_answers_is_reported(
 ) -> None:
     import analyst.client.run as client_run
     import curator.rpc.servicer as servicer
+    from curator.service.release_gradient import release_gradient
 
     with local.connect() as barrier:
         run = barrier.open_run("digits", "dp-sinkhorn", SINKHORN, num_steps=5)
         run._patience = 2.0
         monkeypatch.setattr(client_run, "_STEP_SECONDS", 1.0)
-        real = servicer.release_gradient
-        monkeypatch.setattr(servicer, "release_gradient", lambda *_: time.sleep(3) or real(*_))
+        real = release_gradient
+
+        def slow(*arguments: Any) -> Any:
+            time.sleep(3)
+            return real(*arguments)
+
+        monkeypatch.setattr(servicer, "release_gradient", slow)
         with pytest.raises(CuratorUnreachable, match="did not answer"):
             run.gradient(*batch())
         monkeypatch.undo()

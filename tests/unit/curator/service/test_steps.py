@@ -255,7 +255,7 @@ def test_a_charge_whose_confirmation_was_lost_is_found_again() -> None:
 
     ledger = Forgetful(memory_ledger())
     now = iter(range(0, 1000, 100))  # each block seems to last long, so blocks shrink
-    ctx = context(ledger, monotonic=lambda: float(next(now)))  # type: ignore[arg-type]
+    ctx = context(ledger, monotonic=lambda: float(next(now)))
     run = opened(ctx, num_steps=50)
     with pytest.raises(LedgerUnavailable):
         answer(ctx, run.run_id, 1)
