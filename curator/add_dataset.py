@@ -7,6 +7,7 @@ import shutil
 
 from curator.clock import utc_now
 from curator.data.errors import SourceError
+from curator.data.groups import limit_groups
 from curator.data.preflight import check_source
 from curator.data.readers import read_source
 from curator.data.store import content_fingerprint, write_store
@@ -22,6 +23,7 @@ def add_dataset(
     facts: DatasetFacts,
     source: str,
     keys: tuple[str, str] | None = None,
+    groups_key: str | None = None,
 ) -> tuple[str, ...]:
     """Add a data set to a curator that is not serving.
 
@@ -30,6 +32,7 @@ def add_dataset(
         facts: What the steward declares.
         source: Where the images are; see `curator.data.readers`.
         keys: Array names of an NPZ file.
+        groups_key: Name of its array of groups, if the declared unit is a group.
 
     Returns:
         The preflight's lines, for the steward alone.
@@ -44,7 +47,7 @@ def add_dataset(
         if any(state.registration.name == facts.name for state in ledger.datasets()):
             msg = f"'{facts.name}' is registered already; its budget and facts never change"
             raise DatasetExists(msg)
-        images = read_source(source, keys=keys)
+        images = read_source(source, keys=keys, groups_key=groups_key)
         report = check_source(images, facts)
         fingerprint = content_fingerprint(images, folder.fingerprint_key.read_bytes())
         registered = {state.registration.name for state in ledger.datasets()}
@@ -56,6 +59,8 @@ def add_dataset(
                 "double what is released about the same people"
             )
             raise SourceError(msg)
+        if facts.max_records_per_group is not None:
+            images = limit_groups(images, facts.max_records_per_group)
         path = folder.images(facts.name)
         if path.exists():  # left by an interrupted command; the ledger does not know it
             shutil.rmtree(path)

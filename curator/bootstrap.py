@@ -15,6 +15,7 @@ import torch
 
 from curator.clock import utc_now
 from curator.config import CuratorConfig
+from curator.data.errors import SourceError
 from curator.data.sampling import PrivateRecords
 from curator.data.store import open_store
 from curator.errors import LedgerUnavailable
@@ -27,6 +28,7 @@ from curator.rpc.identity import BearerTokens
 from curator.rpc.server import RpcConfig, RpcServer, create_server
 from curator.sanitizer.entropy import OsEntropy
 from curator.service.context import Context, ServedDataset
+from curator.service.response_slot import ResponseSlot
 
 _GRACE_SECONDS = 10.0
 _MIB = 1 << 20
@@ -85,7 +87,9 @@ def create_curator(
         torch.set_num_threads(config.compute.threads)
     ledger = SqlLedger.open_writer(folder.ledger, utc_now)
     try:
-        executor = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="compute")
+        executor = ThreadPoolExecutor(
+            os.cpu_count() or 1, thread_name_prefix="compute", initializer=_flush_subnormals
+        )
         context = Context(
             ledger=ledger,
             datasets=load_datasets(folder, ledger),
@@ -93,6 +97,7 @@ def create_curator(
             executor=executor,
             holder=f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(8)}",
             max_samples=config.limits.max_samples,
+            slot=ResponseSlot(seconds=config.timing.response_slot_ms / 1000),
         )
         draining = threading.Event()
         tls = None if insecure_loopback else folder.tls
@@ -140,9 +145,18 @@ def load_datasets(folder: CuratorFolder, ledger: SqlLedger) -> dict[str, ServedD
     served = {}
     for state in ledger.datasets():
         facts = DatasetFacts.model_validate_json(state.registration.facts_json)
-        records = PrivateRecords(open_store(folder.images(facts.name)))
+        images = open_store(folder.images(facts.name))
+        if images.max_per_group != facts.max_records_per_group:
+            msg = f"{facts.name}: the stored images have another unit than the ledger says"
+            raise SourceError(msg)
+        records = PrivateRecords(images, facts.max_size)
         served[facts.name] = ServedDataset(facts=facts, records=records)
     return served
+
+
+def _flush_subnormals() -> None:
+    """Make arithmetic take the same time for tiny numbers, which private data could produce."""
+    torch.set_flush_denormal(True)
 
 
 def _is_loopback(host: str) -> bool:

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from curator.add_dataset import add_dataset
 from curator.bootstrap import create_curator, drain_on_signals
+from curator.cli_explain import explained
 from curator.clock import utc_now
 from curator.config import CuratorConfig, load_config
 from curator.folder import CuratorFolder, initialise
@@ -51,7 +52,7 @@ def _add_dataset(arguments: Namespace) -> None:
     keys = None
     if arguments.images_key or arguments.labels_key:
         keys = (arguments.images_key or "images", arguments.labels_key or "labels")
-    for line in add_dataset(folder, facts, arguments.source, keys):
+    for line in add_dataset(folder, facts, arguments.source, keys, arguments.groups_key):
         _print(line)
     _print(
         f"{facts.name} added with budget ({facts.epsilon:g}, {facts.delta:g}), "
@@ -87,6 +88,7 @@ def _facts(arguments: Namespace) -> DatasetFacts:
             capacity=arguments.capacity,
             relation=relation,
             unit=unit,
+            max_records_per_group=arguments.max_records_per_group,
             epsilon=arguments.epsilon,
             delta=arguments.delta,
         )
@@ -209,6 +211,21 @@ def _verify(arguments: Namespace) -> None:
         )
 
 
+def _explain(arguments: Namespace) -> None:
+    try:
+        lines = list(explained(arguments))
+    except ValueError as problem:
+        raise UsageProblem(str(problem)) from None
+    for line in lines:
+        _print(line)
+
+
+def _audit(arguments: Namespace) -> None:
+    from curator.audit.cli import run_audit  # a second to import, for this command alone
+
+    run_audit(arguments)
+
+
 COMMANDS: dict[str, Callable[[Namespace], None]] = {
     "init": _init,
     "dataset add": _add_dataset,
@@ -218,4 +235,6 @@ COMMANDS: dict[str, Callable[[Namespace], None]] = {
     "budget": _budget,
     "ledger export": _export,
     "ledger verify": _verify,
+    "audit": _audit,
+    "accountant explain": _explain,
 }

@@ -32,6 +32,9 @@ host_names = []
 max_message_mib = 64   # largest gRPC message
 max_samples = 4096     # most generated images in one step
 
+[timing]
+response_slot_ms = 0.0 # answers leave a whole number of slots after their step; 0: when ready
+
 [compute]
 threads = 1            # threads for tensors; more helps with large images, 0 takes all cores
 """
@@ -79,6 +82,12 @@ class ComputeSection(_Section):
     threads: int = Field(default=1, ge=0, le=1024)
 
 
+class TimingSection(_Section):
+    """When answers leave."""
+
+    response_slot_ms: float = Field(default=0.0, ge=0, le=60_000, allow_inf_nan=False)
+
+
 class CuratorConfig(_Section):
     """The whole file."""
 
@@ -87,6 +96,7 @@ class CuratorConfig(_Section):
     identity: IdentitySection = IdentitySection()
     limits: LimitsSection = LimitsSection()
     compute: ComputeSection = ComputeSection()
+    timing: TimingSection = TimingSection()
 
 
 def load_config(path: Path) -> CuratorConfig:

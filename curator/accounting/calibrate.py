@@ -42,15 +42,30 @@ def noise_multiplier_for(
     def affordable(noise_multiplier: float) -> bool:
         return rule.admits(spent + event_cost(event_of(noise_multiplier)) * num_steps)
 
+    return least_noise(affordable)
+
+
+def least_noise(enough: Callable[[float], bool]) -> float:
+    """Return a noise multiplier, within 1e-6 above the smallest one, that is enough.
+
+    Args:
+        enough: Whether a multiplier is enough; true of everything above one for which it is true.
+
+    Returns:
+        A multiplier for which `enough` was seen to be true.
+
+    Raises:
+        ValueError: If no multiplier that an event may have is enough.
+    """
     low, high = MIN_NOISE_MULTIPLIER, MAX_NOISE_MULTIPLIER
-    if not affordable(high):
+    if not enough(high):
         msg = "no amount of noise makes these steps affordable"
         raise ValueError(msg)
-    if affordable(low):
+    if enough(low):
         return low
     while high > low * (1 + _RELATIVE_TOLERANCE):
         middle = (low * high) ** 0.5
-        if affordable(middle):
+        if enough(middle):
             high = middle
         else:
             low = middle

@@ -16,7 +16,15 @@ from typing import Final, Self, assert_never
 from curator.accounting.fractional import fractional_rdp_bound
 from curator.accounting.orders import ORDERS
 from curator.accounting.rdp import gaussian_rdp, sampled_gaussian_rdp
-from curator.privacy.event import GaussianEvent, NoEvent, PrivacyEvent, SampledGaussianEvent
+from curator.accounting.sliced import sampled_sliced_rdp, sliced_rdp
+from curator.privacy.event import (
+    GaussianEvent,
+    NoEvent,
+    PrivacyEvent,
+    SampledGaussianEvent,
+    SampledSlicedGaussianEvent,
+    SlicedGaussianEvent,
+)
 
 UNIT: Final = 1 << 60
 _INFLATION: Final = Fraction(1_000_000_001, 1_000_000_000)
@@ -123,7 +131,8 @@ def event_cost(event: PrivacyEvent) -> Cost:
     The float evaluation of each order is within 1e-10 relative of the stated formula (see
     `sampled_gaussian_rdp`; the closed forms below lose a few ulps), so multiplying by 1 + 1e-9
     and rounding up in exact arithmetic cannot fall below the truth. At the fractional orders of
-    the sampled Gaussian the formula itself is an upper bound: `fractional_rdp_bound`.
+    the sampled Gaussian the formula itself is an upper bound: `fractional_rdp_bound`. So is that of
+    the sampled sliced Gaussian at every order: `sampled_sliced_rdp`.
 
     Args:
         event: The release. Its sampling rate is read as a float that is already rounded up.
@@ -141,6 +150,10 @@ def event_cost(event: PrivacyEvent) -> Cost:
             if q >= 1:
                 return event_cost(GaussianEvent(noise_multiplier=z))
             return Cost(tuple(_round_up(_sampled_bound(q, z, alpha)) for alpha in ORDERS))
+        case SlicedGaussianEvent():
+            return Cost(tuple(_round_up(sliced_rdp(event, alpha)) for alpha in ORDERS))
+        case SampledSlicedGaussianEvent():
+            return Cost(tuple(_round_up(sampled_sliced_rdp(event, alpha)) for alpha in ORDERS))
         case _ as never:
             assert_never(never)
 

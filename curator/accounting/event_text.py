@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import assert_never
+from collections.abc import Mapping
+from typing import Any, assert_never
 
 from curator.privacy.event import (
     GaussianEvent,
     NoEvent,
     PrivacyEvent,
     SampledGaussianEvent,
+    SampledSlicedGaussianEvent,
     SamplingRate,
+    SlicedGaussianEvent,
 )
 
 
@@ -26,6 +29,15 @@ def event_to_text(event: PrivacyEvent) -> str:
             value = {
                 "event": "sampled-gaussian",
                 "noise_multiplier": float(z),
+                "sampling_rate": str(rate.numerator),
+            }
+        case SlicedGaussianEvent():
+            value = {"event": "sliced-gaussian", **_sliced_value(event)}
+        case SampledSlicedGaussianEvent(sampling_rate=rate, base=base, overflow_probability=p):
+            value = {
+                "event": "sampled-sliced-gaussian",
+                **_sliced_value(base),
+                "overflow_probability": float(p),
                 "sampling_rate": str(rate.numerator),
             }
         case _ as never:
@@ -51,6 +63,14 @@ def event_from_text(text: str) -> PrivacyEvent:
                     sampling_rate=SamplingRate(int(value["sampling_rate"])),
                     noise_multiplier=value["noise_multiplier"],
                 )
+            case "sliced-gaussian":
+                return _sliced_event(value)
+            case "sampled-sliced-gaussian":
+                return SampledSlicedGaussianEvent(
+                    sampling_rate=SamplingRate(int(value["sampling_rate"])),
+                    base=_sliced_event(value),
+                    overflow_probability=value["overflow_probability"],
+                )
             case _:
                 pass
     except (KeyError, TypeError) as error:
@@ -58,3 +78,19 @@ def event_from_text(text: str) -> PrivacyEvent:
         raise ValueError(msg) from error
     msg = "not a privacy event that this version knows"
     raise ValueError(msg)
+
+
+def _sliced_value(event: SlicedGaussianEvent) -> dict[str, object]:
+    return {
+        "dimension": event.dimension,
+        "noise_multiplier": float(event.noise_multiplier),
+        "num_projections": event.num_projections,
+    }
+
+
+def _sliced_event(value: Mapping[str, Any]) -> SlicedGaussianEvent:
+    return SlicedGaussianEvent(
+        dimension=value["dimension"],
+        num_projections=value["num_projections"],
+        noise_multiplier=value["noise_multiplier"],
+    )

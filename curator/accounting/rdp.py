@@ -12,10 +12,17 @@ from __future__ import annotations
 import math
 from typing import assert_never
 
+from curator.accounting.poisson import log_sampled_excess
 from curator.accounting.quadrature import log1p_exp, sampled_gaussian_rdp_at
-from curator.privacy.event import GaussianEvent, NoEvent, PrivacyEvent, SampledGaussianEvent
-
-_LOG_EXPM1_LINEAR = 1.0  # below: log(expm1(x)) directly, above: x + log1p(-exp(-x))
+from curator.accounting.sliced import sampled_sliced_rdp, sliced_rdp
+from curator.privacy.event import (
+    GaussianEvent,
+    NoEvent,
+    PrivacyEvent,
+    SampledGaussianEvent,
+    SampledSlicedGaussianEvent,
+    SlicedGaussianEvent,
+)
 
 
 def rdp_at(event: PrivacyEvent, alpha: float) -> float:
@@ -26,7 +33,9 @@ def rdp_at(event: PrivacyEvent, alpha: float) -> float:
         alpha: Any real order above 1.
 
     Returns:
-        The divergence; exact up to float rounding at integer orders, by quadrature elsewhere.
+        The divergence; exact up to float rounding at integer orders, by quadrature elsewhere. Of
+        the sampled sliced Gaussian an upper bound: where a batch may overflow, and at fractional
+        orders.
 
     Raises:
         ValueError: If `alpha` is not a finite number above 1.
@@ -43,14 +52,21 @@ def rdp_at(event: PrivacyEvent, alpha: float) -> float:
         case GaussianEvent(noise_multiplier=z):
             return gaussian_rdp(z, alpha)
         case SampledGaussianEvent(sampling_rate=rate, noise_multiplier=z):
-            q = float(rate)
-            if q >= 1:
-                return gaussian_rdp(z, alpha)
-            if alpha == int(alpha):
-                return sampled_gaussian_rdp(q, z, int(alpha))
-            return sampled_gaussian_rdp_at(q, z, alpha)
+            return _sampled_gaussian(float(rate), z, alpha)
+        case SlicedGaussianEvent():
+            return sliced_rdp(event, alpha)
+        case SampledSlicedGaussianEvent():
+            return sampled_sliced_rdp(event, alpha)
         case _ as never:
             assert_never(never)
+
+
+def _sampled_gaussian(q: float, z: float, alpha: float) -> float:
+    if q >= 1:
+        return gaussian_rdp(z, alpha)
+    if alpha == int(alpha):
+        return sampled_gaussian_rdp(q, z, int(alpha))
+    return sampled_gaussian_rdp_at(q, z, alpha)
 
 
 def gaussian_rdp(noise_multiplier: float, alpha: float) -> float:
@@ -77,17 +93,9 @@ def sampled_gaussian_rdp(sampling_rate: float, noise_multiplier: float, alpha: i
     References:
         [mironov:19], Section 3.3.
     """
-    log_q, log_rest = math.log(sampling_rate), math.log1p(-sampling_rate)
     scale = 1.0 / (2.0 * noise_multiplier * noise_multiplier)
-    logs = [
-        math.log(math.comb(alpha, i))
-        + (alpha - i) * log_rest
-        + i * log_q
-        + _log_expm1(i * (i - 1) * scale)
-        for i in range(2, alpha + 1)
-    ]
-    top = max(logs)
-    log_excess = top + math.log(math.fsum(math.exp(term - top) for term in logs))
+    moments = [i * (i - 1) * scale for i in range(2, alpha + 1)]
+    log_excess = log_sampled_excess(sampling_rate, alpha, moments)
     return log1p_exp(log_excess) / (alpha - 1)
 
 
@@ -99,10 +107,3 @@ def epsilon_from_rdp(alpha: float, rdp: float, delta: float) -> float:
     """
     epsilon = rdp + math.log1p(-1.0 / alpha) - math.log(delta * alpha) / (alpha - 1.0)
     return max(0.0, epsilon)
-
-
-def _log_expm1(x: float) -> float:
-    """Return log(exp(x) - 1) for x > 0 without overflow."""
-    if x < _LOG_EXPM1_LINEAR:
-        return math.log(math.expm1(x))
-    return x + math.log1p(-math.exp(-x))

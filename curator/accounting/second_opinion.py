@@ -1,8 +1,9 @@
 """The spent epsilon again, by other means than the ledger's.
 
 At integer orders by dp-accounting's Renyi accountant; at fractional orders, where that one can be
-several percent high, by adaptive quadrature in 40-digit arithmetic. Only the events and the weights
-of the rule are shared with the ledger's own arithmetic.
+several percent high, by adaptive quadrature in 40-digit arithmetic. dp-accounting does not know the
+sliced Gaussian: where it was used, 40-digit sums of mpmath's functions serve at every order. Only
+the events and the weights of the rule are shared with the ledger's own arithmetic.
 """
 
 from __future__ import annotations
@@ -17,10 +18,19 @@ import mpmath
 from curator.accounting.orders import ORDERS
 from curator.accounting.rdp import epsilon_from_rdp, gaussian_rdp
 from curator.accounting.rule import IMPLEMENTATION_SLACK, BudgetRule
-from curator.privacy.event import GaussianEvent, NoEvent, PrivacyEvent, SampledGaussianEvent
+from curator.accounting.sliced_definition import sliced_by_definition
+from curator.privacy.event import (
+    GaussianEvent,
+    NoEvent,
+    PrivacyEvent,
+    SampledGaussianEvent,
+    SampledSlicedGaussianEvent,
+    SlicedGaussianEvent,
+)
 
 _DIGITS = 40
 _REACH = 14
+_SLICED = (SlicedGaussianEvent, SampledSlicedGaussianEvent)
 
 
 def second_epsilon(rule: BudgetRule, used: Iterable[tuple[PrivacyEvent, int]]) -> float:
@@ -36,11 +46,12 @@ def second_epsilon(rule: BudgetRule, used: Iterable[tuple[PrivacyEvent, int]]) -
     uses = [(event, n) for event, n in used if n > 0 and not isinstance(event, NoEvent)]
     if not uses:
         return 0.0
+    sliced = any(isinstance(event, _SLICED) for event, _ in uses)
     delta = rule.budget.delta - float(IMPLEMENTATION_SLACK)
     best = math.inf
     for alpha, weight in zip(ORDERS, rule.weights, strict=True):
         share = delta * float(weight)
-        if alpha == int(alpha):
+        if alpha == int(alpha) and not sliced:
             best = min(best, _by_dp_accounting(alpha, share, uses))
         else:
             total = math.fsum(divergence_by_definition(event, alpha) * n for event, n in uses)
@@ -65,6 +76,8 @@ def divergence_by_definition(event: PrivacyEvent, alpha: float) -> float:
     """Return log E_Q[L^a] / (a - 1), with E_Q[L^a - 1 - a (L - 1)] integrated in 40 digits."""
     if isinstance(event, NoEvent):
         return 0.0
+    if isinstance(event, SlicedGaussianEvent | SampledSlicedGaussianEvent):
+        return sliced_by_definition(event, alpha)
     rate = float(event.sampling_rate) if isinstance(event, SampledGaussianEvent) else 1.0
     if rate >= 1:
         return gaussian_rdp(event.noise_multiplier, alpha)
@@ -81,6 +94,11 @@ def divergence_by_definition(event: PrivacyEvent, alpha: float) -> float:
 
 
 def _foreign(library: Any, event: PrivacyEvent) -> Any:
+    """Return dp-accounting's event.
+
+    Raises:
+        TypeError: If it has none.
+    """
     match event:
         case NoEvent():
             return library.NoOpDpEvent()
@@ -88,5 +106,8 @@ def _foreign(library: Any, event: PrivacyEvent) -> Any:
             return library.GaussianDpEvent(z)
         case SampledGaussianEvent(sampling_rate=rate, noise_multiplier=z):
             return library.PoissonSampledDpEvent(float(rate), library.GaussianDpEvent(z))
+        case SlicedGaussianEvent() | SampledSlicedGaussianEvent():
+            msg = "dp-accounting has no sliced Gaussian"
+            raise TypeError(msg)
         case _ as never:
             assert_never(never)

@@ -17,19 +17,26 @@ class LabelledImages:
     """Private images with labels; only the steward's commands and the store see one.
 
     `levels` is uint8 of shape (N, channels, height, width); `labels` is int64 of shape (N).
+    `groups` numbers the person or patient of each image, without gaps; `max_per_group` is the
+    public bound on the images of one group, once it has been enforced.
     """
 
     levels: npt.NDArray[np.uint8]
     labels: npt.NDArray[np.int64]
+    groups: npt.NDArray[np.int64] | None = None
+    max_per_group: int | None = None
 
 
-def labelled_images(source: str, images: np.ndarray, labels: np.ndarray) -> LabelledImages:
-    """Check two arrays and bring them into one form.
+def labelled_images(
+    source: str, images: np.ndarray, labels: np.ndarray, groups: np.ndarray | None = None
+) -> LabelledImages:
+    """Check arrays and bring them into one form.
 
     Args:
         source: Name of the source, for messages.
         images: (N, H, W) or (N, C, H, W), integers in 0..255.
         labels: (N), integers.
+        groups: (N), integers or strings: images of the same value belong together.
 
     Returns:
         The images with a channel axis.
@@ -55,5 +62,22 @@ def labelled_images(source: str, images: np.ndarray, labels: np.ndarray) -> Labe
         msg = f"{source}: pixel values must be integers from 0 to 255"
         raise SourceError(msg)
     return LabelledImages(
-        levels=np.ascontiguousarray(images, dtype=np.uint8), labels=labels.astype(np.int64)
+        levels=np.ascontiguousarray(images, dtype=np.uint8),
+        labels=labels.astype(np.int64),
+        groups=None if groups is None else _numbered(source, groups, len(images)),
     )
+
+
+def _numbered(source: str, groups: np.ndarray, count: int) -> npt.NDArray[np.int64]:
+    """Number groups 0, 1, ... whatever they are called.
+
+    Raises:
+        SourceError: If there is not one integer or string for each image.
+    """
+    if groups.ndim != 1 or groups.dtype.kind not in "iuUS":
+        msg = f"{source}: groups must be one integer or string per image"
+        raise SourceError(msg)
+    if len(groups) != count:
+        msg = f"{source}: {count} images but {len(groups)} groups"
+        raise SourceError(msg)
+    return np.unique(groups, return_inverse=True)[1].astype(np.int64)

@@ -6,7 +6,10 @@ import numpy as np
 
 from curator.data.errors import SourceError
 from curator.data.images import LabelledImages
+from curator.privacy.adjacency import Unit
 from curator.privacy.facts import DatasetFacts
+
+_NAMES = {Unit.RECORD: "images", Unit.GROUP: "groups"}
 
 
 def check_source(images: LabelledImages, facts: DatasetFacts) -> tuple[str, ...]:
@@ -35,12 +38,34 @@ def check_source(images: LabelledImages, facts: DatasetFacts) -> tuple[str, ...]
             f"declared are {len(facts.classes)} classes (0 to {len(facts.classes) - 1})"
         )
         raise SourceError(msg)
-    if len(images.labels) > facts.max_size:
-        msg = f"there are {len(images.labels)} images, declared are at most {facts.max_size}"
+    size, lines = _size(images, facts)
+    if size > facts.max_size:
+        msg = f"there are {size} {_NAMES[facts.unit]}, declared are at most {facts.max_size}"
         raise SourceError(msg)
     counts = np.bincount(images.labels, minlength=len(facts.classes))
     return (
-        f"{len(images.labels)} images (declared nominal size {facts.nominal_size})",
+        *lines,
         "per class: "
         + ", ".join(f"{name} {count}" for name, count in zip(facts.classes, counts, strict=True)),
+    )
+
+
+def _size(images: LabelledImages, facts: DatasetFacts) -> tuple[int, tuple[str, ...]]:
+    """Return the number of units and lines about it.
+
+    Raises:
+        SourceError: If there are groups where none are declared, or none where they are.
+    """
+    if (images.groups is None) != (facts.max_records_per_group is None):
+        msg = f"the declared unit is a {facts.unit}; groups are given with --groups-key"
+        raise SourceError(msg)
+    declared = f"(declared nominal size {facts.nominal_size})"
+    if images.groups is None or facts.max_records_per_group is None:
+        return len(images.labels), (f"{len(images.labels)} images {declared}",)
+    sizes = np.bincount(images.groups)
+    left_out = int((sizes - facts.max_records_per_group).clip(min=0).sum())
+    return len(sizes), (
+        f"{len(images.labels)} images in {len(sizes)} groups {declared}",
+        f"largest group: {sizes.max()} images, the first {facts.max_records_per_group} are kept",
+        f"left out: {left_out} images",
     )

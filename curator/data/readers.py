@@ -22,19 +22,25 @@ _NPZ_KEYS = (("images", "labels"), ("x_train", "y_train"))
 _PUBLIC_EVERY = 5
 
 
-def read_source(source: str, *, keys: tuple[str, str] | None = None) -> LabelledImages:
+def read_source(
+    source: str, *, keys: tuple[str, str] | None = None, groups_key: str | None = None
+) -> LabelledImages:
     """Read a source.
 
     Args:
         source: As described in the module's docstring.
         keys: Names of the image and label arrays of an NPZ file; by default those above.
+        groups_key: Name of the array of an NPZ file that says who each image belongs to.
 
     Returns:
-        Every image with its label.
+        Every image with its label, and its group if a key is given.
 
     Raises:
         SourceError: If the source cannot be read; the text names the file and what is wrong.
     """
+    if groups_key is not None and Path(source).suffix != ".npz":
+        msg = f"{source}: groups are read from an .npz file only"
+        raise SourceError(msg)
     if source.startswith("sklearn:"):
         return _read_sklearn(source)
     if "," in source:
@@ -44,7 +50,7 @@ def read_source(source: str, *, keys: tuple[str, str] | None = None) -> Labelled
     if path.is_dir():
         return _read_idx_directory(path)
     if path.suffix == ".npz":
-        return _read_npz(path, keys)
+        return _read_npz(path, keys, groups_key)
     if not path.exists():
         msg = f"{source}: there is no such file or source"
         raise SourceError(msg)
@@ -68,8 +74,8 @@ def _read_idx_directory(folder: Path) -> LabelledImages:
     raise SourceError(msg)
 
 
-def _read_npz(path: Path, keys: tuple[str, str] | None) -> LabelledImages:
-    """Read two arrays of an NPZ file; pickled objects are refused.
+def _read_npz(path: Path, keys: tuple[str, str] | None, groups_key: str | None) -> LabelledImages:
+    """Read the arrays of an NPZ file; pickled objects are refused.
 
     Raises:
         SourceError: If the file or an array is missing or damaged.
@@ -77,7 +83,9 @@ def _read_npz(path: Path, keys: tuple[str, str] | None) -> LabelledImages:
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             chosen = _chosen_keys(path, set(archive.files), keys)
-            return labelled_images(str(path), archive[chosen[0]], archive[chosen[1]])
+            _check_groups_key(path, set(archive.files), groups_key)
+            groups = None if groups_key is None else archive[groups_key]
+            return labelled_images(str(path), archive[chosen[0]], archive[chosen[1]], groups)
     except FileNotFoundError:
         msg = f"{path}: there is no such file"
         raise SourceError(msg) from None
@@ -101,6 +109,17 @@ def _chosen_keys(path: Path, names: set[str], keys: tuple[str, str] | None) -> t
     wanted = " or ".join("/".join(pair) for pair in candidates)
     msg = f"{path}: holds no arrays {wanted}; name them with --images-key, --labels-key"
     raise SourceError(msg)
+
+
+def _check_groups_key(path: Path, names: set[str], groups_key: str | None) -> None:
+    """Check that the named array is there.
+
+    Raises:
+        SourceError: If it is not in the file.
+    """
+    if groups_key is not None and groups_key not in names:
+        msg = f"{path}: holds no array '{groups_key}'; name the groups with --groups-key"
+        raise SourceError(msg)
 
 
 def _read_sklearn(source: str) -> LabelledImages:

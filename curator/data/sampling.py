@@ -1,8 +1,9 @@
 """Draw private batches from the secure stream; what is sampled never leaves a `Private` box.
 
-Every record is included independently with exactly the dyadic probability that the accountant
-charges: a uniform 64-bit word is compared with the rate's numerator. Fixed-size sampling would be a
-second class here, for a replace-one ledger.
+Every unit, a record or a group, is included independently with exactly the dyadic probability that
+the accountant charges: its number is binomial and, given the number, every subset is as likely.
+Statement and proof: sampling.md. Fixed-size sampling, for a replace-one ledger, would be a second
+class here beside `PrivateRecords`.
 """
 
 from __future__ import annotations
@@ -15,23 +16,40 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from curator.data.binomial import draw_count
+from curator.data.groups import Indices, Units
 from curator.data.images import LabelledImages
+from curator.data.subset import ordered_subset
 from curator.privacy.event import SamplingRate
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.records import RecordBatch
-
-_WORD = 1 << 64
 
 
 @final
 class PrivateRecords:
     """The private records of one data set; hands out nothing but sealed batches."""
 
-    def __init__(self, images: LabelledImages) -> None:
-        """Take the stored images; they stay memory-mapped."""
-        self._levels = images.levels.reshape(len(images.levels), math.prod(images.levels.shape[1:]))
-        self._labels = images.labels
+    def __init__(self, images: LabelledImages, max_units: int | None = None) -> None:
+        """Take the stored images; they stay memory-mapped.
+
+        Args:
+            images: The records, and their groups if groups are the unit.
+            max_units: Public upper bound of the number of units; it decides how long passing over
+                the whole set takes. By default the true number, for sets that are public.
+
+        Raises:
+            ValueError: If their groups are damaged, or there are more units than the bound.
+        """
+        self._units = Units.of(images)
+        self._max_units = self._units.num_units if max_units is None else max_units
+        if self._units.num_units > self._max_units:
+            msg = "there are more units than the declared bound"
+            raise ValueError(msg)
+        levels = images.levels.reshape(len(images.levels), math.prod(images.levels.shape[1:]))
+        # an empty set gets a row to read, which is never sampled, so that it takes the same path
+        self._levels = levels if len(levels) else np.zeros((1, levels.shape[1]), dtype=np.uint8)
+        self._labels = images.labels if len(levels) else np.zeros(1, dtype=np.int64)
 
     def __repr__(self) -> str:
         """Return a constant, whatever is inside."""
@@ -40,11 +58,12 @@ class PrivateRecords:
     def poisson_batch(
         self, rate: SamplingRate, capacity: int, noise: NoiseSource
     ) -> Private[RecordBatch]:
-        """Return a fresh Poisson sample, padded to the capacity.
+        """Return a fresh Poisson sample of the units, padded to the capacity.
 
         Args:
-            rate: Probability of each record.
-            capacity: Public number of rows; of a larger sample the first rows are kept.
+            rate: Probability of each unit.
+            capacity: Public number of rows; of a larger sample uniformly drawn whole units are
+                kept while they fit.
             noise: Secret randomness.
 
         Returns:
@@ -52,52 +71,70 @@ class PrivateRecords:
 
         Privacy:
             Keeping a subset of an overflowing sample is free for a mechanism that bounds the whole
-            batch (ACCOUNTING 1.5). A record that cannot be gathered empties the batch instead of
-            raising: an error that depends on what was sampled would be a release.
+            batch (ACCOUNTING 1.5). As many units are drawn and as many rows copied whatever the
+            sample's size. A record that cannot be gathered empties the batches it is sampled into
+            instead of raising: an error that depends on what was sampled would be a release.
         """
-        if rate.numerator == _WORD:
-            chosen = np.arange(min(len(self._labels), capacity))
-        else:
-            words = noise.uniform_words(len(self._labels)).numpy().view(np.uint64)
-            chosen = np.flatnonzero(words < np.uint64(rate.numerator))[:capacity]
         try:
-            return Private(self._gather(chosen, capacity))
+            count = draw_count(self._units.num_units, rate, noise)
+            drawn = ordered_subset(max(self._units.num_units, 1), capacity, noise)
+            rows, units = self._units.place(drawn, capacity)
+            return Private(self._gather(rows, np.where(units < count, units, -1)))
         except Exception:  # noqa: BLE001 - see Privacy above
             return Private(self._empty(capacity))
 
     def batches(self, rows: int) -> Iterator[Private[RecordBatch]]:
-        """Return every record once, in sealed batches of one padded shape.
+        """Return every record once, in sealed batches of one padded shape; no unit is split.
 
         Args:
-            rows: Rows of each batch.
+            rows: Rows of each batch; more if one unit may have more, by its public bound.
 
         Yields:
-            Sealed batches.
+            As many sealed batches as the declared bound of units could fill, the last ones empty:
+            their number is public.
         """
-        for start in range(0, len(self._labels), rows):
-            chosen = np.arange(start, min(start + rows, len(self._labels)))
-            yield Private(self._gather(chosen, rows))
+        most = self._units.most_rows
+        rows = max(rows, most)
+        start = 0
+        for _ in range(math.ceil(self._max_units * most / (rows - most + 1))):
+            stop = self._units.after(start, rows)
+            yield Private(self._gather(*self._units.place(np.arange(start, stop), rows)))
+            start = stop
 
-    def _gather(self, chosen: np.ndarray, capacity: int) -> RecordBatch:
-        """Copy rows, as many whatever was chosen, so that memory traffic tells nothing."""
-        index = np.zeros(capacity, dtype=np.int64)
-        index[: len(chosen)] = chosen
-        mask = torch.arange(capacity) < len(chosen)
-        if not len(self._labels):
-            return self._empty(capacity)
-        levels = torch.from_numpy(np.ascontiguousarray(self._levels[index]))
-        labels = torch.from_numpy(self._labels[index].astype(np.int64))
+    def _gather(self, rows: Indices, units: Indices) -> RecordBatch:
+        """Copy rows, as many whatever was sampled, so that memory traffic tells nothing.
+
+        A record that was drawn beyond the sample's size must not matter, so if the copy fails it
+        is done again with what was sampled alone.
+        """
+        try:
+            levels, labels = self._copied(rows)
+        except Exception:  # noqa: BLE001 - as above
+            kept = units >= 0
+            levels, labels = self._blank(len(rows))
+            levels[kept], labels[kept] = self._copied(rows[kept])
+        mask = torch.from_numpy(units >= 0)
         return RecordBatch(
-            levels_MD=_masked(levels, mask.unsqueeze(1)),
-            labels_M=_masked(labels, mask),
+            levels_MD=_masked(torch.from_numpy(levels), mask.unsqueeze(1)),
+            labels_M=_masked(torch.from_numpy(labels), mask),
             mask_M=mask,
+            units_M=torch.from_numpy(units.astype(np.int64)),
         )
 
+    def _copied(self, rows: Indices) -> tuple[np.ndarray, np.ndarray]:
+        return np.ascontiguousarray(self._levels[rows]), self._labels[rows].astype(np.int64)
+
+    def _blank(self, capacity: int) -> tuple[np.ndarray, np.ndarray]:
+        levels = np.zeros((capacity, self._levels.shape[1]), dtype=np.uint8)
+        return levels, np.zeros(capacity, dtype=np.int64)
+
     def _empty(self, capacity: int) -> RecordBatch:
+        levels, labels = self._blank(capacity)
         return RecordBatch(
-            levels_MD=torch.zeros((capacity, self._levels.shape[1]), dtype=torch.uint8),
-            labels_M=torch.zeros(capacity, dtype=torch.int64),
+            levels_MD=torch.from_numpy(levels),
+            labels_M=torch.from_numpy(labels),
             mask_M=torch.zeros(capacity, dtype=torch.bool),
+            units_M=torch.full((capacity,), -1, dtype=torch.int64),
         )
 
 

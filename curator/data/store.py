@@ -1,4 +1,8 @@
-"""The stored form of a data set: two arrays and their checksums, readable by the owner only."""
+"""The stored form of a data set: arrays and their checksums, readable by the owner only.
+
+A data set with groups has a third array and another version, so that a curator that knows nothing
+of groups refuses it rather than protect single records.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +19,9 @@ import numpy as np
 from curator.data.errors import SourceError
 from curator.data.images import LabelledImages
 
-_VERSION = 1
-_LEVELS, _LABELS, _MANIFEST = "levels.npy", "labels.npy", "manifest.json"
+_VERSION, _GROUPED_VERSION = 1, 2
+_LEVELS, _LABELS, _GROUPS, _MANIFEST = "levels.npy", "labels.npy", "groups.npy", "manifest.json"
+_ARRAYS = {_VERSION: (_LEVELS, _LABELS), _GROUPED_VERSION: (_LEVELS, _LABELS, _GROUPS)}
 _CHUNK = 1 << 22
 
 
@@ -25,7 +30,7 @@ def write_store(folder: Path, images: LabelledImages) -> None:
 
     Args:
         folder: Where to; must not exist.
-        images: What to keep.
+        images: What to keep; groups as `limit_groups` leaves them.
 
     Raises:
         SourceError: If the folder exists.
@@ -36,12 +41,18 @@ def write_store(folder: Path, images: LabelledImages) -> None:
     partial = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True, mode=0o700)
-    flat = images.levels.reshape(len(images.levels), -1)
-    for name, array in ((_LEVELS, flat), (_LABELS, images.labels)):
-        _write_durably(partial / name, array)
-    manifest = {"version": _VERSION} | {
-        name: _sha256(partial / name) for name in (_LEVELS, _LABELS)
+    arrays: dict[str, np.ndarray] = {
+        _LEVELS: images.levels.reshape(len(images.levels), -1),
+        _LABELS: images.labels,
     }
+    manifest: dict[str, object] = {"version": _VERSION}
+    if images.groups is not None:
+        largest = np.min_scalar_type(int(images.groups.max(initial=0)))
+        arrays[_GROUPS] = images.groups.astype(largest)
+        manifest = {"version": _GROUPED_VERSION, "max_per_group": images.max_per_group}
+    for name, array in arrays.items():
+        _write_durably(partial / name, array)
+        manifest[name] = _sha256(partial / name)
     with _open_private(partial / _MANIFEST) as stream:
         stream.write(json.dumps(manifest, sort_keys=True).encode())
         os.fsync(stream.fileno())
@@ -55,30 +66,41 @@ def open_store(folder: Path) -> LabelledImages:
         folder: Where `write_store` wrote.
 
     Returns:
-        Levels of shape (N, 1, 1, D) and labels.
+        Levels of shape (N, 1, 1, D), labels, and groups if they were stored.
 
     Raises:
         SourceError: If a file is missing or differs from its checksum.
     """
     try:
         manifest = json.loads((folder / _MANIFEST).read_bytes())
-        intact = manifest.get("version") == _VERSION and all(
-            hmac.compare_digest(_sha256(folder / name), manifest[name])
-            for name in (_LEVELS, _LABELS)
+        names = _ARRAYS.get(manifest["version"], ())
+        intact = bool(names) and all(
+            hmac.compare_digest(_sha256(folder / name), manifest[name]) for name in names
         )
         if not intact:
             msg = f"{folder}: the stored images differ from their checksums; restore them"
             raise SourceError(msg)
         levels = np.load(folder / _LEVELS, mmap_mode="r", allow_pickle=False)
         labels = np.load(folder / _LABELS, allow_pickle=False)
+        groups = most = None
+        if _GROUPS in names:
+            groups = np.load(folder / _GROUPS, allow_pickle=False).astype(np.int64)
+            most = int(manifest["max_per_group"])
     except (OSError, KeyError, json.JSONDecodeError):
         msg = f"{folder}: the stored images are incomplete; restore them from a backup"
         raise SourceError(msg) from None
-    return LabelledImages(levels=levels[:, np.newaxis, np.newaxis, :], labels=labels)
+    return LabelledImages(
+        levels=levels[:, np.newaxis, np.newaxis, :],
+        labels=labels,
+        groups=groups,
+        max_per_group=most,
+    )
 
 
 def content_fingerprint(images: LabelledImages, key: bytes) -> str:
     """Return a keyed digest of the records as a multiset, so that a renamed copy is noticed.
+
+    Groups do not count: another grouping is no other content.
 
     Args:
         images: The records, in any order.

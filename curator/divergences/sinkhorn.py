@@ -19,6 +19,8 @@ from curator.divergences.schedule import Schedule
 if TYPE_CHECKING:
     from torch import Tensor
 
+_LOWEST_EXPONENT = -80.0
+
 
 class TransportSolver(Protocol):
     """Differentiates the entropic transport cost W(first, second) with respect to images."""
@@ -87,7 +89,7 @@ class DenseSinkhorn:
         cost_NM = self.cost.matrix(first, second)
         potentials = anneal(cost_NM, first.log_weights_N, second.log_weights_N, self.schedule)
         exponents_NM = _exponents(cost_NM, potentials.first_N, first.log_weights_N, self.reg)
-        plan_NM = exponents_NM.softmax(0) * second.log_weights_N.exp()
+        plan_NM = _softmax(exponents_NM) * second.log_weights_N.exp()
         second_MD = self.cost.gradient(plan_NM.T, second.images_ND, first.images_ND)
         return self._first(cost_NM, potentials, first, second), second_MD
 
@@ -105,7 +107,7 @@ class DenseSinkhorn:
     ) -> Tensor:
         """Differentiate through the plan whose rows sum to the first cloud's weights."""
         exponents_MN = _exponents(cost_NM.T, potentials.second_M, second.log_weights_N, self.reg)
-        plan_MN = exponents_MN.softmax(0) * first.log_weights_N.exp()
+        plan_MN = _softmax(exponents_MN) * first.log_weights_N.exp()
         return self.cost.gradient(plan_MN.T, first.images_ND, second.images_ND)
 
 
@@ -171,9 +173,26 @@ def softmin(cost_NM: Tensor, potential_N: Tensor, log_weights_N: Tensor, reg: fl
     Returns:
         One value per column, finite whatever the padding.
     """
-    return _exponents(cost_NM, potential_N, log_weights_N, reg).logsumexp(0) * -reg
+    exponents_NM = _exponents(cost_NM, potential_N, log_weights_N, reg)
+    tops_M = exponents_NM.amax(0)
+    return (_shifted_exp(exponents_NM, tops_M).sum(0).log() + tops_M) * -reg
 
 
 def _exponents(cost_NM: Tensor, potential_N: Tensor, log_weights_N: Tensor, reg: float) -> Tensor:
     offsets_N = torch.add(log_weights_N, potential_N, alpha=1 / reg)
     return torch.add(offsets_N.unsqueeze(1), cost_NM, alpha=-1 / reg)
+
+
+def _softmax(exponents_NM: Tensor) -> Tensor:
+    """Return columns of sum one."""
+    powers_NM = _shifted_exp(exponents_NM, exponents_NM.amax(0))
+    return powers_NM / powers_NM.sum(0)
+
+
+def _shifted_exp(exponents_NM: Tensor, tops_M: Tensor) -> Tensor:
+    """Return exp(exponent - top), not below exp(-80), which is nothing beside the top's 1.
+
+    Libraries compute the exponential of very negative or infinite numbers on another, slower or
+    faster, path: without the bound the time would tell how many rows are padding.
+    """
+    return (exponents_NM - tops_M).clamp_(min=_LOWEST_EXPONENT).exp_()

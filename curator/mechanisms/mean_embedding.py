@@ -100,7 +100,7 @@ class MeanEmbedding:
         """Return the cost of the one release.
 
         Privacy:
-            A Gaussian release of a sum of sensitivity 1 under add-or-remove-one-record.
+            A Gaussian release of a sum of sensitivity 1 under add-or-remove-one-unit.
         """
         return GaussianEvent(noise_multiplier=self.spec.noise_multiplier)
 
@@ -128,15 +128,15 @@ class MeanEmbedding:
         """Return the noised class-wise sums of feature rows.
 
         Args:
-            batches: Every record once, all batches of one padded shape.
+            batches: Every record once, all batches of one padded shape, no unit split.
             noise: Secret randomness.
 
         Returns:
             One block (K, 2F + 1): feature sums, then the count times c, all over sqrt(1 + c^2).
 
         Privacy:
-            A record's row is a function of that record alone and has norm at most 1, and it enters
-            the sum of one class: sensitivity 1 under add-or-remove-one-record.
+            A record's row is a function of that record alone and has norm at most 1; the rows of a
+            unit are bounded together: sensitivity 1 under add-or-remove-one-unit.
 
         References:
             [harder:21], algorithm 1 (sums and counts in place of means).

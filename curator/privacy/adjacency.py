@@ -7,9 +7,10 @@ from enum import StrEnum
 
 
 class Unit(StrEnum):
-    """What one person contributes at most one of."""
+    """What one person contributes at most one of: a record, or a group of records."""
 
     RECORD = "record"
+    GROUP = "group"
 
 
 class Relation(StrEnum):

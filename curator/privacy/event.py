@@ -16,6 +16,7 @@ _SCALE = 1 << 64
 MIN_NOISE_MULTIPLIER = 1e-2
 MAX_NOISE_MULTIPLIER = 1e6
 MAX_STEPS = 10**9
+MAX_DIMENSION = 1 << 20
 
 
 def check_noise_multiplier(noise_multiplier: float) -> None:
@@ -46,6 +47,34 @@ def check_num_steps(num_steps: int) -> None:
         raise ValueError(msg)  # noqa: TRY004
     if not 1 <= num_steps <= MAX_STEPS:
         msg = f"num_steps must be in [1, {MAX_STEPS}]"
+        raise ValueError(msg)
+
+
+def check_dimension(name: str, value: int) -> None:
+    """Refuse an absurd number of coordinates or projections.
+
+    Raises:
+        ValueError: If it is not an integer in [1, 2**20].
+    """
+    if isinstance(value, bool) or not isinstance(value, int):
+        msg = f"{name} must be an integer"
+        raise ValueError(msg)  # noqa: TRY004
+    if not 1 <= value <= MAX_DIMENSION:
+        msg = f"{name} must be in [1, {MAX_DIMENSION}]"
+        raise ValueError(msg)
+
+
+def check_probability(name: str, value: float) -> None:
+    """Refuse what is not a probability.
+
+    Raises:
+        ValueError: If it is not a number in [0, 1].
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        msg = f"{name} must be a number"
+        raise ValueError(msg)  # noqa: TRY004
+    if not 0 <= value <= 1:  # NaN fails too
+        msg = f"{name} must be in [0, 1]"
         raise ValueError(msg)
 
 
@@ -132,4 +161,56 @@ class SampledGaussianEvent:
         check_noise_multiplier(self.noise_multiplier)
 
 
-PrivacyEvent = NoEvent | GaussianEvent | SampledGaussianEvent
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SlicedGaussianEvent:
+    """Projections of rows on fresh uniform unit vectors, with Gaussian noise on every entry.
+
+    One unit is one row of `dimension` coordinates and norm at most R; without it the row is zero.
+    `noise_multiplier` is the noise standard deviation over R: what a neighbour changes is the
+    row's projection, which is random and shorter. The `num_projections` vectors are released too,
+    are drawn after the rows are fixed, and are never used twice.
+    """
+
+    dimension: int
+    num_projections: int
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        """Check every number.
+
+        Raises:
+            ValueError: If one is out of range.
+        """
+        check_dimension("dimension", self.dimension)
+        check_dimension("num_projections", self.num_projections)
+        check_noise_multiplier(self.noise_multiplier)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SampledSlicedGaussianEvent:
+    """The sliced Gaussian of a fresh Poisson sample in random slots of a padded matrix.
+
+    `overflow_probability` is at least the probability that the slots of one step are full, for
+    the largest declared number of units; then a row may be replaced, which moves twice as far.
+    """
+
+    sampling_rate: SamplingRate
+    base: SlicedGaussianEvent
+    overflow_probability: float
+
+    def __post_init__(self) -> None:
+        """Check the probability.
+
+        Raises:
+            ValueError: If it is out of range.
+        """
+        check_probability("overflow_probability", self.overflow_probability)
+
+
+PrivacyEvent = (
+    NoEvent
+    | GaussianEvent
+    | SampledGaussianEvent
+    | SlicedGaussianEvent
+    | SampledSlicedGaussianEvent
+)

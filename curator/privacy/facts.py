@@ -18,7 +18,9 @@ class DatasetFacts(BaseModel):
     """Everything about a data set that anyone may know; stored in the ledger.
 
     `nominal_size`, `max_size`, `sampling_rate` and `capacity` are declarations: under
-    add-or-remove the true size is private.
+    add-or-remove the true size is private. Sizes count units and the rate is a unit's, so groups
+    where the unit is a group; `capacity` always counts rows. A group keeps at most
+    `max_records_per_group` records, which is null where the unit is a record.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -35,6 +37,7 @@ class DatasetFacts(BaseModel):
     capacity: int = Field(ge=1, le=1 << 16)
     relation: Relation = Field(strict=False)
     unit: Unit = Field(strict=False)
+    max_records_per_group: int | None = Field(default=None, ge=1)
     epsilon: float
     delta: float
 
@@ -45,6 +48,12 @@ class DatasetFacts(BaseModel):
             raise ValueError(msg)
         if self.max_size < self.nominal_size:
             msg = "max_size must not be below nominal_size"
+            raise ValueError(msg)
+        if (self.max_records_per_group is None) != (self.unit is Unit.RECORD):
+            msg = "max_records_per_group is declared for groups, and for nothing else"
+            raise ValueError(msg)
+        if (self.max_records_per_group or 1) > self.capacity:
+            msg = "max_records_per_group must not be above capacity"
             raise ValueError(msg)
         _ = self.space, self.budget  # both check their own numbers
         return self

@@ -61,9 +61,11 @@ class RecordBatch:
     """Private rows padded to a public capacity; always travels inside `Private`.
 
     `levels_MD` is uint8 in 0..max_level, `labels_M` int64, `mask_M` bool (False marks padding,
-    whose levels and label are zero).
+    whose levels and label are zero). `units_M` is int64: rows with the same number in [0, M) are
+    the whole of one unit, in stored order; -1 in padding. A unit is never in two batches of a pass.
     """
 
     levels_MD: Tensor
     labels_M: Tensor
     mask_M: Tensor
+    units_M: Tensor

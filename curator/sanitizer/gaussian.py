@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from decimal import Decimal, localcontext
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,19 +21,23 @@ _STD = 512
 _STRIDE = 128
 _TAIL_BITS = 130
 _DIGITS = 90
-_GUIDE_BITS = 12
 _TOP_BITS = 63
+_GUIDE_BITS = 16
+_GUIDE_SHIFT = _TOP_BITS - _GUIDE_BITS
 
 Words = npt.NDArray[np.uint64]
 Integers = npt.NDArray[np.int64]
 
 
 @functools.cache
-def one_sided_cdf() -> tuple[int, ...]:
+def one_sided_cdf(std: int = _STD) -> tuple[int, ...]:
     """Compute round(2^128 P(|X| <= m)) for m = 0, 1, ... until the tail is below 2^-130.
 
-    Weights exp(-m^2 / (2 * 512^2)) follow the recurrence w(m+1) = w(m) r^(2m+1) with
-    r = exp(-1 / (2 * 512^2)), in 90 decimal digits: 7,000 steps lose less than 5 of them.
+    Weights exp(-m^2 / (2 std^2)) follow the recurrence w(m+1) = w(m) r^(2m+1) with
+    r = exp(-1 / (2 std^2)), in 90 decimal digits: 7,000 steps lose less than 5 of them.
+
+    Args:
+        std: Parameter of the law; production uses 512, tests also others.
 
     Returns:
         The table; its last entry is 2^128.
@@ -42,7 +47,7 @@ def one_sided_cdf() -> tuple[int, ...]:
     """
     with localcontext() as context:
         context.prec = _DIGITS
-        ratio = (Decimal(-1) / Decimal(2 * _STD * _STD)).exp()
+        ratio = (Decimal(-1) / Decimal(2 * std * std)).exp()
         step, weight = ratio, Decimal(1)
         weights = [weight]
         while weight > Decimal(2) ** -(_TAIL_BITS + 40):
@@ -60,48 +65,78 @@ def one_sided_cdf() -> tuple[int, ...]:
     return (*table, 1 << 128)
 
 
-def inversion_entries() -> list[int]:
+def inversion_entries(std: int = _STD) -> list[int]:
     """Return the 127-bit boundaries: |X| is the number of them not above a uniform number.
+
+    Args:
+        std: Parameter of the law.
 
     Returns:
         Increasing integers below 2^127; boundaries that no number reaches are left out.
     """
-    return [value >> 1 for value in one_sided_cdf() if value >> 1 < 1 << 127]
+    return [value >> 1 for value in one_sided_cdf(std) if value >> 1 < 1 << 127]
+
+
+class _Tables(NamedTuple):
+    """The boundaries, and where to begin for each value of the top bits.
+
+    Attributes:
+        high: Top 63 bits of each boundary, and one above them all.
+        low: Low 64 bits of each boundary.
+        guide: For each bucket of top bits, the number of boundaries below the bucket.
+        crowded: Whether a bucket holds more than one boundary, as those of the tail do.
+    """
+
+    high: Words
+    low: tuple[int, ...]
+    guide: Integers
+    crowded: npt.NDArray[np.bool_]
 
 
 @functools.cache
-def _tables() -> tuple[Words, tuple[int, ...], Integers]:
-    """Return the top 63 bits of each entry, its low 64 bits, and the guide from the top 12 bits."""
-    entries = inversion_entries()
-    high = np.array([value >> 64 for value in entries], dtype=np.uint64)
-    low = tuple(value & (2**64 - 1) for value in entries)
-    starts = np.arange(1 << _GUIDE_BITS, dtype=np.uint64) << np.uint64(_TOP_BITS - _GUIDE_BITS)
-    return high, low, np.searchsorted(high, starts, side="left").astype(np.int64)
+def _tables(std: int) -> _Tables:
+    entries = inversion_entries(std)
+    high = np.array([*(value >> 64 for value in entries), 1 << _TOP_BITS], dtype=np.uint64)
+    starts = np.arange((1 << _GUIDE_BITS) + 1, dtype=np.uint64) << np.uint64(_GUIDE_SHIFT)
+    guide = np.searchsorted(high, starts, side="left").astype(np.int64)
+    return _Tables(
+        high=high,
+        low=tuple(value & (2**64 - 1) for value in entries),
+        guide=guide[:-1],
+        crowded=np.diff(guide) > 1,
+    )
 
 
-def invert(words: Words, refine: Callable[[int], Words]) -> Integers:
+def invert(words: Words, refine: Callable[[int], Words], std: int = _STD) -> Integers:
     """Map uniform 64-bit words to draws of X.
+
+    The top 16 bits of the magnitude name a bucket; outside the tail it holds at most one boundary,
+    so one comparison decides.
 
     Args:
         words: Uniform words, each used here and nowhere else.
         refine: Returns that many fresh uniform words from a stream of its own.
+        std: Parameter of the law.
 
     Returns:
-        One draw of the discrete Gaussian with parameter 512 for each word.
+        One draw of the discrete Gaussian with parameter `std` for each word.
     """
-    high, low, guide = _tables()
-    magnitude_bits = words & np.uint64(2**_TOP_BITS - 1)
-    index = guide[(magnitude_bits >> np.uint64(_TOP_BITS - _GUIDE_BITS)).astype(np.int64)]
-    last = len(high) - 1
-    for _ in range(2):  # enough for the body of the law; the rest is searched
-        index = index + (high[np.minimum(index, last)] < magnitude_bits) * (index <= last)
-    behind = np.flatnonzero((index <= last) & (high[np.minimum(index, last)] < magnitude_bits))
-    index[behind] = np.searchsorted(high, magnitude_bits[behind], side="left")
-    tied = np.flatnonzero((index <= last) & (high[np.minimum(index, last)] == magnitude_bits))
+    high, low, guide, crowded = _tables(std)
+    bits = words & np.uint64(2**_TOP_BITS - 1)
+    bucket = (bits >> np.uint64(_GUIDE_SHIFT)).view(np.int64)
+    index = guide[bucket]
+    boundary = high[index]
+    index += boundary < bits
+    is_tied = boundary == bits
+    tail = np.flatnonzero(crowded[bucket])
+    index[tail] = np.searchsorted(high, bits[tail], side="left")
+    is_tied[tail] = high[index[tail]] == bits[tail]
+    tied = np.flatnonzero(is_tied)
     if tied.size:
         _break_ties(index, tied, high, low, refine(tied.size))
-    negative = (words >> np.uint64(_TOP_BITS)).astype(bool)
-    return np.where(negative, -index, index)
+    sign = words.view(np.int64) >> _TOP_BITS  # -1 for negative draws, else 0
+    draws: Integers = (index ^ sign) - sign
+    return draws
 
 
 def _break_ties(
@@ -111,7 +146,7 @@ def _break_ties(
     for position, word in zip(tied.tolist(), words.tolist(), strict=True):
         place = int(index[position])
         boundary = high[place]
-        while place < len(high) and high[place] == boundary and low[place] <= word:
+        while place < len(low) and high[place] == boundary and low[place] <= word:
             place += 1
         index[position] = place
 

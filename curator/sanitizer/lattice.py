@@ -76,9 +76,7 @@ def squared_norm(integers: Tensor, radius: int) -> int:
     """
     flat = integers.reshape(-1)
     bounded = flat.clamp(-radius - 1, radius + 1)
-    padding = -bounded.numel() % _CHUNK
-    chunks = torch.nn.functional.pad(bounded, (0, padding)).reshape(-1, _CHUNK)
-    return sum(chunks.square().sum(dim=1).tolist())
+    return sum(int(chunk.square().sum()) for chunk in bounded.split(_CHUNK))
 
 
 def is_certified(integers: Tensor, radius: int) -> bool:

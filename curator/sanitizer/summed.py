@@ -1,7 +1,11 @@
 """Release class-wise sums of bounded rows, one row per private record.
 
-A sum over the data set has no bound as a whole, so every record's row is bounded, truncated and
-certified alone, before the rows are added as integers.
+A sum over the data set has no bound as a whole, so what each unit (a record, or a group of them)
+adds to all classes together is bounded, truncated and certified alone, before units are added as
+integers. Float64 arithmetic on a unit is elementwise and in the order of its own records, so no bit
+of it depends on which other units share the batch.
+
+Shape legend: M rows of a batch, U units in it, P pairs of a unit and a class, R features.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from curator.sanitizer.lattice import lattice_radius, truncate
 FeatureRows = Callable[[Tensor], Tensor]
 
 _MAX_FEATURES = 1 << 17
+_MARGIN = 1 - 2.0**-30  # keeps float64 rounding inside the ball; the integer check decides
 
 
 def release_class_sums(
@@ -33,10 +38,12 @@ def release_class_sums(
 ) -> Release:
     """Return the noised sums, over the records of each class, of their feature rows.
 
-    A record whose row cannot be computed, is not finite, or exceeds norm 1 contributes zero.
+    A record whose row cannot be computed, is not finite, or exceeds norm 1 contributes zero. The
+    rows of a unit with several records, taken as one vector over all classes, are scaled to norm 1
+    if they exceed it.
 
     Args:
-        batches: Every record once, in batches of one padded shape.
+        batches: Every record once, in batches of one padded shape; all of a unit in one batch.
         feature_rows: Maps levels (M, D) to float64 rows (M, num_features); each row must be a
             function of its own record alone, bit for bit, and have norm at most 1.
         num_features: Width of a row.
@@ -51,8 +58,8 @@ def release_class_sums(
         ValueError: If `num_features` or `noise_multiplier` is out of range.
 
     Privacy:
-        Adding or removing one record changes one class's sum by one certified row, so the
-        sensitivity is 1 under add-or-remove-one-record. Proof: sanitizer.md, theorem 2.
+        Adding or removing one unit changes the sums by one certified vector, so the sensitivity is
+        1 under add-or-remove-one-unit. Proof: sanitizer.md, theorem 2.
     """
     if not 1 <= num_features <= _MAX_FEATURES:
         msg = f"num_features must be in [1, {_MAX_FEATURES}]"
@@ -62,37 +69,113 @@ def release_class_sums(
     for sealed in batches:
         batch = sealed.unseal()
         rows = _certified_rows(batch.levels_MD, feature_rows, num_features, radius)
-        labels = batch.labels_M.clamp(0, num_classes - 1)
-        known = batch.mask_M & (labels == batch.labels_M)
-        sums.index_add_(0, labels, rows * known.to(torch.int64).unsqueeze(1))
+        labels, units = batch.labels_M, batch.units_M
+        known = batch.mask_M & (units >= 0) & (labels >= 0) & (labels < num_classes)
+        # other rows become units of their own that add nothing, so that as much work is done
+        apart = torch.arange(len(units)) + len(units)
+        keys = torch.where(known, units * num_classes + labels, apart * num_classes)
+        _add_units(sums, rows * known.to(rows.dtype).unsqueeze(1), keys, radius)
     drawn = noise.discrete_gaussian(sums.numel()).reshape(sums.shape)
     return Release(blocks=(LatticeBlock(integers=sums + drawn, grid=1.0 / radius),))
+
+
+def _add_units(sums_KR: Tensor, rows_MR: Tensor, keys_M: Tensor, radius: int) -> None:
+    """Add each unit's certified integer vector to the sums.
+
+    Args:
+        sums_KR: int64 sums, changed in place.
+        rows_MR: float64 rows whose truncations have norm at most `radius`.
+        keys_M: unit * K + class of each row; a unit's rows in stored order.
+        radius: Bound on a unit's vector.
+    """
+    num_classes = sums_KR.shape[0]
+    pairs_P, pair_of_M = torch.unique(keys_M, return_inverse=True)  # sorted by unit, then class
+    _, unit_of_P = torch.unique(pairs_P // num_classes, return_inverse=True)
+    num_units = int(unit_of_P.max()) + 1 if len(unit_of_P) else 0
+    values_PR = _sums_in_order(rows_MR, pair_of_M, len(pairs_P))
+    fits_U = _certified_units(_lattice_rows(values_PR, radius), unit_of_P, num_units, radius)
+    squares_U = _sums_in_order(_squared_norms(values_PR), unit_of_P, num_units)[:, 0]
+    scale_U = torch.where(fits_U, torch.ones_like(squares_U), _MARGIN / squares_U.sqrt())
+    vectors_PR = _lattice_rows(values_PR * scale_U[unit_of_P].unsqueeze(1), radius)
+    certified_U = _certified_units(vectors_PR, unit_of_P, num_units, radius)
+    vectors_PR *= certified_U[unit_of_P].to(torch.int64).unsqueeze(1)
+    sums_KR.index_add_(0, pairs_P % num_classes, vectors_PR)
+
+
+def _sums_in_order(rows: Tensor, keys: Tensor, num_keys: int) -> Tensor:
+    """Add float64 rows of equal key one after the other, in their order, elementwise.
+
+    Args:
+        rows: (M, R).
+        keys: (M), in [0, num_keys).
+        num_keys: Rows of the result.
+
+    Returns:
+        (num_keys, R); row k has the bits that the rows of key k alone would give it.
+    """
+    sums = rows.new_zeros((num_keys, rows.shape[1]))
+    order = torch.argsort(keys, stable=True)
+    ordered = keys[order]
+    rank = torch.arange(len(keys)) - torch.searchsorted(ordered, ordered)
+    for turn in range(int(rank.max()) + 1 if len(rank) else 0):
+        chosen = order[rank == turn]  # at most one row of each key
+        sums[keys[chosen]] += rows[chosen]
+    return sums
+
+
+def _squared_norms(rows: Tensor) -> Tensor:
+    """Return the squared norm of each row, as (P, 1), added by halves so that its bits are its own.
+
+    A library's reduction may order its additions by a row's place in memory.
+    """
+    squares = rows.square()
+    while squares.shape[1] > 1:
+        half = (squares.shape[1] + 1) // 2
+        folded = squares[:, :half].clone()
+        folded[:, : squares.shape[1] - half] += squares[:, half:]
+        squares = folded
+    return squares
+
+
+def _certified_units(vectors_PR: Tensor, unit_of_P: Tensor, num_units: int, radius: int) -> Tensor:
+    """Return, for each unit, whether its integer vector over all classes has norm <= radius.
+
+    No sum overflows int64: 2^17 squares are below 2^63 for one pair (see `_squared_integers`), and
+    the pairs of a unit, fewer than 2^16, are cut to radius^2 + 1 < 2^46 before they are added.
+    """
+    squares_P = _squared_integers(vectors_PR, radius).clamp(max=radius**2 + 1)
+    totals_U = squares_P.new_zeros(num_units).index_add_(0, unit_of_P, squares_P)
+    return totals_U <= radius**2
+
+
+def _squared_integers(rows: Tensor, radius: int) -> Tensor:
+    """Return exact squared norms; a row with a coordinate above the radius is above it too."""
+    bounded = rows.clamp(-radius - 1, radius + 1)  # 2^17 squares of less than 2^46 fit int64
+    return bounded.square_().sum(dim=1)
 
 
 def _certified_rows(
     levels_MD: Tensor, feature_rows: FeatureRows, num_features: int, radius: int
 ) -> Tensor:
-    """Return integer rows, each of norm at most `radius`; a row that fails is zero."""
+    """Return float64 rows, each truncated to norm at most `radius`; a row that fails is zero."""
     try:
-        rows = _truncated(feature_rows(levels_MD), (levels_MD.shape[0], num_features), radius)
+        rows = _bounded(feature_rows(levels_MD), (levels_MD.shape[0], num_features))
     except Exception:  # noqa: BLE001 - one record must not decide the fate of its companions
-        lone = [_lone_row(levels, feature_rows, num_features, radius) for levels in levels_MD]
-        rows = torch.cat(lone)
-    bounded = rows.clamp(-radius - 1, radius + 1)  # 2^17 squares of less than 2^46 fit int64
-    certified = bounded.square().sum(dim=1) <= radius**2
-    return rows * certified.to(torch.int64).unsqueeze(1)
+        rows = torch.cat([_lone_row(levels, feature_rows, num_features) for levels in levels_MD])
+    certified = _squared_integers(_lattice_rows(rows, radius), radius) <= radius**2
+    return rows * certified.to(rows.dtype).unsqueeze(1)
 
 
-def _lone_row(levels_D: Tensor, feature_rows: FeatureRows, width: int, radius: int) -> Tensor:
-    """Return one record's truncated row, or zeros when it cannot be computed."""
+def _lone_row(levels_D: Tensor, feature_rows: FeatureRows, width: int) -> Tensor:
+    """Return one record's row, or zeros when it cannot be computed."""
     try:
-        return _truncated(feature_rows(levels_D.unsqueeze(0)), (1, width), radius)
+        return _bounded(feature_rows(levels_D.unsqueeze(0)), (1, width))
     except Exception:  # noqa: BLE001 - the record contributes zero
-        return torch.zeros((1, width), dtype=torch.int64)
+        return torch.zeros((1, width), dtype=torch.float64)
 
 
-def _truncated(rows: Tensor, shape: tuple[int, int], radius: int) -> Tensor:
-    """Return lattice rows; rows that are not finite become zero.
+def _bounded(rows: Tensor, shape: tuple[int, int]) -> Tensor:
+    """Return finite rows; rows that are not become zero.
 
     Raises:
         ValueError: If the rows have another shape.
@@ -102,5 +185,9 @@ def _truncated(rows: Tensor, shape: tuple[int, int], radius: int) -> Tensor:
         raise ValueError(msg)
     rows = rows.detach().to("cpu", torch.float64)
     finite = torch.isfinite(rows).all(dim=1, keepdim=True)
-    bounded = torch.where(finite, rows, torch.zeros_like(rows)).clamp(-2.0, 2.0)
-    return truncate(bounded, 1.0 / radius)
+    return torch.where(finite, rows, torch.zeros_like(rows)).clamp(-2.0, 2.0)
+
+
+def _lattice_rows(rows: Tensor, radius: int) -> Tensor:
+    """Return rows of moderate size, truncated to the lattice."""
+    return truncate(rows, 1.0 / radius)

@@ -14,6 +14,7 @@ from curator.ledger.ledger import Ledger
 from curator.privacy.facts import DatasetFacts
 from curator.privacy.noise import NoiseSource
 from curator.service.live_run import LiveRun
+from curator.service.response_slot import WHEN_READY, ResponseSlot
 
 _KEPT_CLOSED_RUNS = 8
 
@@ -36,6 +37,7 @@ class Context:
     executor: Executor  # computes answers; outlives the request that asked
     holder: str  # this process, in the ledger's words
     max_samples: int
+    slot: ResponseSlot = WHEN_READY
     monotonic: Callable[[], float] = time.monotonic
     live_runs: dict[str, LiveRun] = field(default_factory=dict)
     runs_lock: threading.Lock = field(default_factory=threading.Lock)

@@ -136,20 +136,20 @@ def _compute(
     context: Context, live: LiveRun, request: StepRequest, answer: Future[Answer], spent: float
 ) -> None:
     """Compute a charged step; whatever fails here outside the sanitizer is one opaque error."""
+    claimed = context.monotonic()
     try:
         release = _gradient(context, live, request.samples)
     except BaseException:  # noqa: BLE001 - the text may hold anything; it stays here
         answer.set_exception(CuratorError())
         _logger.error("a charged step could not be answered")  # noqa: TRY400 - no exception text
     else:
-        answer.set_result(
-            Answer(
-                step=request.step,
-                release=release,
-                spent_epsilon=spent,
-                budget_epsilon=live.facts.epsilon,
-            )
+        ready = Answer(
+            step=request.step,
+            release=release,
+            spent_epsilon=spent,
+            budget_epsilon=live.facts.epsilon,
         )
+        context.slot.deliver(lambda: answer.set_result(ready), claimed, context.monotonic)
     if request.step == live.num_steps:
         _close_used_up(context, live)
 

@@ -15,6 +15,7 @@ MECHANISMS = ROOT / "curator" / "mechanisms"
 PROOFS = [
     *(MECHANISMS / f"{name.replace('-', '_')}.md" for name in mechanism_names()),
     ROOT / "curator" / "sanitizer" / "sanitizer.md",
+    ROOT / "curator" / "data" / "sampling.md",
 ]
 TESTS = {path.name: path.read_text() for path in (ROOT / "tests").rglob("test_*.py")}
 INTERFACE = {"setup", "gradient", "setup_event", "step_event", "check_samples"}

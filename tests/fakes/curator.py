@@ -17,6 +17,7 @@ from curator.ledger.ledger import Ledger
 from curator.ledger.memory import MemoryLedger
 from curator.ledger.records import DatasetRegistration, RunState
 from curator.privacy.facts import DatasetFacts
+from curator.privacy.noise import NoiseSource
 from curator.privacy.records import Samples
 from curator.service.caller import Caller, Role
 from curator.service.context import Context, ServedDataset
@@ -73,6 +74,7 @@ def context(
     *,
     holder: str = "first",
     records: PrivateRecords | None = None,
+    noise: NoiseSource | None = None,
     monotonic: Callable[[], float] = lambda: 0.0,
 ) -> Context:
     facts = small_facts()
@@ -80,7 +82,7 @@ def context(
     return Context(
         ledger=ledger or memory_ledger(facts),
         datasets={facts.name: served},
-        noise=SeededNoise(1),
+        noise=noise or SeededNoise(1),
         executor=ThreadPoolExecutor(2),
         holder=holder,
         max_samples=64,

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from curator.data.images import LabelledImages
+from curator.data.sampling import PrivateRecords
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn, DpSinkhornSpec
 from curator.mechanisms.mean_embedding import MeanEmbedding, MeanEmbeddingSpec
 from curator.privacy.private import Private
@@ -41,6 +44,7 @@ def batch(records: list[tuple[list[int], int]]) -> Private[RecordBatch]:
             levels_MD=torch.tensor([levels for levels, _ in padded], dtype=torch.uint8),
             labels_M=torch.tensor([label for _, label in padded]),
             mask_M=torch.arange(CAPACITY) < len(records),
+            units_M=torch.tensor([i if i < len(records) else -1 for i in range(CAPACITY)]),
         )
     )
 
@@ -104,6 +108,65 @@ def test_embedding_sums_move_by_at_most_one_row(
         shift = math.sqrt(squared_shift(base, mechanism.setup([batch(neighbour)], NoNoise())))
         assert NOISE_MULTIPLIER * shift <= LATTICE_STD
         assert shift > 0.99 * LATTICE_STD / NOISE_MULTIPLIER  # and the bound is tight
+
+
+def grouped(people: list[list[tuple[list[int], int]]]) -> PrivateRecords:
+    """Return the records of several people, kept side by side."""
+    records = [record for person in people for record in person]
+    owner = [number for number, person in enumerate(people) for _ in person]
+    levels = np.array([levels for levels, _ in records], dtype=np.uint8)
+    return PrivateRecords(
+        LabelledImages(
+            levels=levels.reshape(-1, 1, 2, 2),
+            labels=np.array([label for _, label in records], dtype=np.int64),
+            groups=np.array(owner, dtype=np.int64),
+            max_per_group=5,
+        )
+    )
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    people=st.lists(records_strategy.filter(bool), min_size=1, max_size=4),
+    rows=st.integers(1, 12),
+    scale=st.floats(1e-3, 10),
+    seed=seeds,
+)
+def test_embedding_sums_move_by_at_most_one_group(
+    people: list[list[tuple[list[int], int]]], rows: int, scale: float, seed: int
+) -> None:
+    spec = MeanEmbeddingSpec(
+        num_features=8,
+        bandwidths=[0.5, 2.0],
+        feature_seed=seed,
+        noise_multiplier=NOISE_MULTIPLIER,
+        count_scale=scale,
+    )
+    mechanism = MeanEmbedding(spec, SPACE)
+    base = mechanism.setup(grouped(people).batches(rows), NoNoise())
+    for removed in range(len(people)):
+        neighbour = grouped(people[:removed] + people[removed + 1 :])
+        other = mechanism.setup(neighbour.batches(rows + 1), NoNoise())
+        assert NOISE_MULTIPLIER * math.sqrt(squared_shift(base, other)) <= LATTICE_STD
+
+
+def test_a_group_counted_as_its_records_would_be_noticed() -> None:
+    """The bound that the test above checks is exceeded when each record is a unit of its own."""
+    spec = MeanEmbeddingSpec(
+        num_features=8,
+        bandwidths=[0.5],
+        feature_seed=1,
+        noise_multiplier=NOISE_MULTIPLIER,
+        count_scale=0.5,
+    )
+    mechanism = MeanEmbedding(spec, SPACE)
+    person = [([1, 2, 3, 0], 0)] * 3
+    other: list[tuple[list[int], int]] = [([3, 3, 0, 0], 1)]
+    shift = squared_shift(
+        mechanism.setup([batch([*other, *person])], NoNoise()),
+        mechanism.setup([batch(other)], NoNoise()),
+    )
+    assert NOISE_MULTIPLIER * math.sqrt(shift) > 2.9 * LATTICE_STD
 
 
 @settings(deadline=None, max_examples=60)

@@ -34,6 +34,8 @@ def test_round_trip(event: PrivacyEvent) -> None:
         "{}",
         '{"event":"laplace"}',
         '{"event":"gaussian"}',
+        '{"event":"sliced-gaussian","noise_multiplier":1.0,"dimension":8}',
+        '{"event":"sliced-gaussian","noise_multiplier":1.0,"dimension":0,"num_projections":1}',
         '{"event":"gaussian","noise_multiplier":NaN}',
         '{"event":"gaussian","noise_multiplier":"1"}',
         '{"event":"sampled-gaussian","noise_multiplier":1.0,"sampling_rate":"0"}',

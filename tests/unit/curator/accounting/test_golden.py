@@ -18,6 +18,7 @@ from curator.accounting.rule import BudgetRule, order_threshold
 from curator.privacy.budget import Budget
 from curator.privacy.event import GaussianEvent, SampledGaussianEvent, SamplingRate
 from tests.reference import golden_rows
+from tests.reference_accounting.orders import parse_orders
 
 pytestmark = pytest.mark.golden
 
@@ -36,10 +37,7 @@ def rows(method: str) -> list[dict[str, Any]]:
 
 
 def orders_of(params: dict[str, Any]) -> list[float]:
-    if params["orders"] == "1.05(0.01)15.99":
-        return [1.05 + i / 100 for i in range(1495)]
-    assert params["orders"] == "1.1(0.1)10.9, 11(1)64"
-    return [1 + i / 10 for i in range(1, 100)] + [float(i) for i in range(11, 65)]
+    return parse_orders(params["orders"])
 
 
 def test_rdp_per_step() -> None:

@@ -89,6 +89,42 @@ def test_npz_with_known_and_named_keys(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "names", [np.array([7, -3, 7]), np.array(["p2", "p1", "p2"]), np.array([b"z", b"a", b"z"])]
+)
+def test_groups_are_numbered_whatever_they_are_called(tmp_path: Path, names: np.ndarray) -> None:
+    path = tmp_path / "set.npz"
+    np.savez(path, images=IMAGES, labels=LABELS, patients=names)
+    images = read_source(str(path), groups_key="patients")
+    assert images.groups is not None
+    assert images.groups.tolist() == [1, 0, 1]
+    assert read_source(str(path)).groups is None
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (np.array([1, 2]), "3 images but 2 groups"),
+        (np.array([1.0, 2.0, 3.0]), "one integer or string"),
+        (np.array([True, False, True]), "one integer or string"),
+        (np.array([[1], [2], [3]]), "one integer or string"),
+        (np.array(["a", None, "b"], dtype=object), "plain arrays"),
+        (None, "holds no array 'patients'"),
+    ],
+)
+def test_groups_that_cannot_be_read(tmp_path: Path, names: np.ndarray | None, words: str) -> None:
+    path = tmp_path / "set.npz"
+    arrays: dict[str, Any] = {"images": IMAGES, "labels": LABELS}
+    np.savez(path, **(arrays if names is None else arrays | {"patients": names}))
+    with pytest.raises(SourceError, match=words):
+        read_source(str(path), groups_key="patients")
+
+
+def test_groups_come_from_npz_files_only() -> None:
+    with pytest.raises(SourceError, match=r"\.npz file only"):
+        read_source("sklearn:digits", groups_key="patients")
+
+
+@pytest.mark.parametrize(
     ("images", "labels", "words"),
     [
         (IMAGES, LABELS[:2], "3 images but 2 labels"),

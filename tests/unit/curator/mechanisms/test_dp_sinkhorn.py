@@ -50,7 +50,8 @@ def records(num_records: int, capacity: int = 6, seed: int = 1) -> Private[Recor
     labels = torch.randint(0, 3, (capacity,), generator=generator)
     mask = torch.arange(capacity) < num_records
     levels, labels = levels * mask.unsqueeze(1).to(torch.uint8), labels * mask.to(torch.int64)
-    return Private(RecordBatch(levels_MD=levels, labels_M=labels, mask_M=mask))
+    units = torch.where(mask, torch.arange(capacity), -1)
+    return Private(RecordBatch(levels_MD=levels, labels_M=labels, mask_M=mask, units_M=units))
 
 
 def blocks(release: Release) -> tuple[Tensor, Tensor]:
@@ -113,6 +114,7 @@ def test_capacity_changes_nothing_but_the_last_bits() -> None:
             levels_MD=torch.cat((batch.levels_MD, torch.zeros(3, 6, dtype=torch.uint8))),
             labels_M=torch.cat((batch.labels_M, torch.zeros(3, dtype=torch.int64))),
             mask_M=torch.cat((batch.mask_M, torch.zeros(3, dtype=torch.bool))),
+            units_M=torch.cat((batch.units_M, torch.full((3,), -1))),
         )
     )
     first = release_values(narrow.gradient(samples(6), records(5), SilentNoise()))
@@ -125,6 +127,7 @@ def test_a_broken_batch_is_answered_like_any_other() -> None:
         levels_MD=torch.zeros(6, 5, dtype=torch.uint8),  # wrong width: the computation fails
         labels_M=torch.zeros(6, dtype=torch.int64),
         mask_M=torch.ones(6, dtype=torch.bool),
+        units_M=torch.arange(6),
     )
     noised, public = blocks(mechanism().gradient(samples(6), Private(batch), SilentNoise()))
     assert noised.count_nonzero() == 0

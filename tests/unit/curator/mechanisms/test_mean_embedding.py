@@ -43,6 +43,7 @@ def batch(num_records: int, label: int, seed: int) -> Private[RecordBatch]:
             levels_MD=levels.to(torch.uint8),
             labels_M=label * mask.to(torch.int64),
             mask_M=mask,
+            units_M=torch.where(mask, torch.arange(8), -1),
         )
     )
 

@@ -1,0 +1,245 @@
+"""Why a run costs what it costs: the chain from the event to epsilon, by every accountant here.
+
+The ledger's rule is the only one that decides. Plain Renyi at the best order and privacy loss
+distributions hold for this run alone, declared in advance, and say how much the rule's freedom to
+open further runs costs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, assert_never
+
+from curator.accounting.claims import claims_about
+from curator.accounting.cost import UNIT, Cost, event_cost
+from curator.accounting.declared import DeclaredRun
+from curator.accounting.orders import ORDERS
+from curator.accounting.pld import pld_epsilon
+from curator.accounting.rdp import epsilon_from_rdp
+from curator.accounting.rule import BudgetRule
+from curator.privacy.adjacency import Relation
+from curator.privacy.event import (
+    MAX_STEPS,
+    GaussianEvent,
+    NoEvent,
+    PrivacyEvent,
+    SampledGaussianEvent,
+    SampledSlicedGaussianEvent,
+    SlicedGaussianEvent,
+)
+
+
+class CrossCheckMissing(RuntimeError):
+    """The package of the second opinion is not installed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OrderLine:
+    """One Renyi order: divergences, its share of delta and the epsilon that it would give."""
+
+    order: float
+    per_step: float
+    total: float
+    delta_share: float
+    epsilon: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClaimLine:
+    """A published claim and what this version computes for exactly that workload."""
+
+    what: str
+    source: str
+    num_steps: int
+    delta: float
+    claimed_epsilon: float
+    renyi_epsilon: float
+    pld_epsilon: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Explanation:
+    """Every link of the chain, as plain values."""
+
+    mechanism: str
+    events: tuple[str, ...]
+    sensitivity: str
+    adjacency: str
+    num_steps: int
+    epsilon_cap: float
+    delta: float
+    orders: tuple[OrderLine, ...]
+    deciding_order: float | None
+    ledger_epsilon: float
+    fits: bool
+    affordable_steps: int | None
+    renyi_order: float | None
+    renyi_epsilon: float
+    pld_epsilon: float
+    cross_checked: bool
+    opacus_epsilon: float | None
+    claims: tuple[ClaimLine, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values; infinities, which JSON lacks, as the text 'inf'."""
+        plain: dict[str, Any] = _finite(asdict(self))
+        return plain
+
+
+def explain(run: DeclaredRun, *, cross_check: bool) -> Explanation:
+    """Price a run by every accountant.
+
+    Args:
+        run: The checked description.
+        cross_check: Ask opacus too.
+
+    Returns:
+        The chain. `num_steps` is the largest affordable number where the run left it open, at
+        least 1; `affordable_steps` is None where steps are free.
+
+    Raises:
+        CrossCheckMissing: If opacus is asked for and not installed.
+    """
+    rule = BudgetRule.register(run.budget)
+    setup, step = event_cost(run.setup), event_cost(run.step)
+    affordable = None
+    if not step.is_zero:
+        affordable = rule.affordable_steps(Cost.zero(), setup, step, MAX_STEPS)
+    num_steps = max(1, affordable or 1) if run.num_steps is None else run.num_steps
+    total = setup + step * num_steps
+    lines = _orders(rule, setup if step.is_zero else step, total)
+    finite = [line for line in lines if math.isfinite(line.epsilon)]
+    plain = {a: _plain(a, unit, run.budget.delta) for a, unit in _pairs(total)}
+    best = min(plain, key=lambda a: plain[a])
+    events = [(run.setup, 1), (run.step, num_steps)]
+    paid = [(event, n) for event, n in events if not isinstance(event, NoEvent)]
+    share = run.budget.delta / max(1, len(paid))
+    return Explanation(
+        mechanism=run.mechanism,
+        events=tuple(f"{n:,} x {in_words(event)}" for event, n in paid),
+        sensitivity=run.sensitivity,
+        adjacency=f"{Relation.ADD_OR_REMOVE}-one-unit",
+        num_steps=num_steps,
+        epsilon_cap=run.budget.epsilon,
+        delta=run.budget.delta,
+        orders=lines,
+        deciding_order=min(finite, key=lambda line: line.epsilon).order if finite else None,
+        ledger_epsilon=rule.spent_epsilon(total),
+        fits=rule.admits(total),
+        affordable_steps=affordable,
+        renyi_order=best if math.isfinite(plain[best]) else None,
+        renyi_epsilon=0.0 if total.is_zero else plain[best],
+        pld_epsilon=sum(pld_epsilon(event, n, share) for event, n in paid),
+        cross_checked=cross_check,
+        opacus_epsilon=opacus_epsilon(paid, run.budget.delta) if cross_check else None,
+        claims=tuple(line for event, _ in paid for line in _claims(event)),
+    )
+
+
+def in_words(event: PrivacyEvent) -> str:
+    """Return an event as a phrase."""
+    match event:
+        case NoEvent():
+            return "nothing private"
+        case GaussianEvent(noise_multiplier=z):
+            return f"Gaussian release of a function of all units, noise std / sensitivity {z:g}"
+        case SampledGaussianEvent(sampling_rate=rate, noise_multiplier=z):
+            return (
+                f"Gaussian release of a function of a fresh Poisson sample, rate "
+                f"{float(rate):.6g}, noise std / sensitivity {z:g}"
+            )
+        case SlicedGaussianEvent(dimension=d, num_projections=k, noise_multiplier=z):
+            return (
+                f"Gaussian release of {k} fresh random projections of rows of {d} coordinates, "
+                f"noise std / row norm {z:g}"
+            )
+        case SampledSlicedGaussianEvent(sampling_rate=rate, base=base, overflow_probability=p):
+            return (
+                f"{in_words(base)}, rows from a fresh Poisson sample, rate {float(rate):.6g}, in "
+                f"random slots that are full with probability at most {p:.2g}"
+            )
+        case _ as never:
+            assert_never(never)
+
+
+def opacus_epsilon(uses: Sequence[tuple[PrivacyEvent, int]], delta: float) -> float | None:
+    """Return the epsilon of declared releases by opacus' Renyi accountant, at its best order.
+
+    Returns:
+        None where opacus does not know an event.
+
+    Raises:
+        CrossCheckMissing: If opacus is not installed.
+    """
+    try:
+        from opacus.accountants.analysis import rdp as foreign  # not needed by a server
+    except ImportError:
+        msg = "--cross-check needs opacus, which is not installed: pip install opacus"
+        raise CrossCheckMissing(msg) from None
+    orders = [1 + i / 10 for i in range(1, 100)] + list(range(12, 65))
+    total = [0.0] * len(orders)
+    for event, n in uses:
+        match event:
+            case GaussianEvent(noise_multiplier=z):
+                rate = 1.0
+            case SampledGaussianEvent(sampling_rate=sampling_rate, noise_multiplier=z):
+                rate = float(sampling_rate)
+            case _:
+                return None
+        curve = foreign.compute_rdp(q=rate, noise_multiplier=z, steps=n, orders=orders)
+        total = [a + float(b) for a, b in zip(total, curve, strict=True)]
+    return max(0.0, float(foreign.get_privacy_spent(orders=orders, rdp=total, delta=delta)[0]))
+
+
+def _orders(rule: BudgetRule, step: Cost, total: Cost) -> tuple[OrderLine, ...]:
+    columns = zip(ORDERS, step.units, total.units, rule.offsets, rule.weights, strict=True)
+    return tuple(
+        OrderLine(
+            order=order,
+            per_step=_to_float(one),
+            total=_to_float(unit),
+            delta_share=float(weight) * rule.budget.delta,
+            epsilon=_to_float(None if unit is None else max(0, unit + offset)),
+        )
+        for order, one, unit, offset, weight in columns
+    )
+
+
+def _to_float(units: int | None) -> float:
+    return math.inf if units is None else units / UNIT
+
+
+def _pairs(total: Cost) -> list[tuple[float, int | None]]:
+    return list(zip(ORDERS, total.units, strict=True))
+
+
+def _plain(alpha: float, unit: int | None, delta: float) -> float:
+    return math.inf if unit is None else epsilon_from_rdp(alpha, unit / UNIT, delta)
+
+
+def _claims(event: PrivacyEvent) -> list[ClaimLine]:
+    lines = []
+    for claim in claims_about(event):
+        total = event_cost(claim.event) * claim.num_steps
+        lines.append(
+            ClaimLine(
+                what=claim.what,
+                source=claim.source,
+                num_steps=claim.num_steps,
+                delta=claim.delta,
+                claimed_epsilon=claim.epsilon,
+                renyi_epsilon=min(_plain(a, unit, claim.delta) for a, unit in _pairs(total)),
+                pld_epsilon=pld_epsilon(claim.event, claim.num_steps, claim.delta),
+            )
+        )
+    return lines
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return "inf" if value == math.inf else value

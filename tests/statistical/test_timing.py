@@ -1,0 +1,119 @@
+"""The time of an answer does not tell what the private batch held.
+
+Five private sets (equal to the generated images, near, far, empty, and full) are asked the same
+steps, in an order drawn at random, so that whatever else the machine does falls on all alike. Every
+pair is compared by a two-sample Kolmogorov-Smirnov test; the family of ten alarms falsely with
+probability 1e-6. A planted data-dependent schedule must be told apart.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import ks_2samp
+
+from curator.data.images import LabelledImages
+from curator.data.sampling import PrivateRecords
+from curator.mechanisms.dp_sinkhorn import DpSinkhorn, DpSinkhornSpec
+from curator.privacy.records import ImageSpace, Samples
+from curator.sanitizer import clipped
+from curator.sanitizer.entropy import OsEntropy
+
+pytestmark = pytest.mark.statistical
+
+FAMILY_ERROR = 1e-6
+SPACE = ImageSpace(channels=1, height=8, width=8, max_level=16, num_classes=10)
+ROWS, CAPACITY = 40, 96
+LABELS = torch.arange(ROWS) % 10
+
+
+def spec() -> DpSinkhornSpec:
+    return DpSinkhornSpec(
+        sampling_rate=0.5,
+        capacity=CAPACITY,
+        num_samples=ROWS,
+        num_debias=0,
+        clip_norm=0.5,
+        noise_multiplier=1.0,
+        reg=0.05,
+        l1_weight=1.0,
+        label_scale=15.0,
+        schedule="published",
+    )
+
+
+def levels() -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 17, size=(ROWS, 1, 8, 8), dtype=np.uint8)
+
+
+def private_sets() -> dict[str, PrivateRecords]:
+    """Sets of one public capacity whose private batches could not differ more."""
+    equal = levels()
+    near = np.clip(equal.astype(int) + 1, 0, 16).astype(np.uint8)
+    far = (16 - equal).astype(np.uint8)
+    full = np.concatenate([far] * 8)
+    labels = LABELS.numpy()
+    made = {"equal": (equal, labels), "near": (near, labels), "far": (far, labels)}
+    made |= {"empty": (equal[:0], labels[:0]), "full": (full, np.tile(labels, 8))}
+    return {
+        name: PrivateRecords(LabelledImages(levels=images, labels=of.astype(np.int64)))
+        for name, (images, of) in made.items()
+    }
+
+
+def times(calls: int) -> dict[str, np.ndarray]:
+    """Return the seconds of that many answers for each set, asked in a random order."""
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
+    mechanism, noise, sets = DpSinkhorn(spec(), SPACE), OsEntropy(), private_sets()
+    images = torch.from_numpy(levels().reshape(ROWS, -1)).float() / 8 - 1
+    samples = Samples(images_ND=images, labels_N=LABELS)
+    order = [name for name in sets for _ in range(calls)]
+    random.SystemRandom().shuffle(order)
+    seconds: dict[str, list[float]] = {name: [] for name in sets}
+    for name in [*list(sets) * 5, *order]:
+        started = time.perf_counter()
+        batch = sets[name].poisson_batch(mechanism.sampling_rate, CAPACITY, noise)
+        mechanism.gradient(samples, batch, noise)
+        seconds[name].append(time.perf_counter() - started)
+    return {name: np.array(values[5:]) for name, values in seconds.items()}
+
+
+def smallest_p(measured: dict[str, np.ndarray]) -> tuple[float, str]:
+    """Return the smallest p-value over all pairs, multiplied by their number, and the pair."""
+    pairs = list(itertools.combinations(measured, 2))
+    found = [(float(ks_2samp(measured[a], measured[b]).pvalue), f"{a}/{b}") for a, b in pairs]
+    p, pair = min(found)
+    return min(1.0, p * len(pairs)), pair
+
+
+def test_response_times_cannot_be_told_apart() -> None:
+    p, pair = smallest_p(times(2_000))
+    assert p > FAMILY_ERROR, pair
+
+
+def test_a_data_dependent_schedule_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted fault: an empty batch is not worth the computation."""
+    real = DpSinkhorn.gradient
+
+    def hurried(self: DpSinkhorn, samples: Samples, records: Any, noise: Any) -> Any:
+        if bool(records.unseal().mask_M.any()):
+            return real(self, samples, records, noise)
+        return clipped.release_clipped(
+            lambda: torch.zeros(ROWS, SPACE.dimension),
+            shape=(ROWS, SPACE.dimension),
+            clip_norm=self.spec.clip_norm,
+            noise_multiplier=self.spec.noise_multiplier,
+            noise=noise,
+        )
+
+    monkeypatch.setattr(DpSinkhorn, "gradient", hurried)
+    p, pair = smallest_p(times(300))
+    assert p < FAMILY_ERROR
+    assert "empty" in pair
