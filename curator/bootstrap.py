@@ -141,6 +141,9 @@ def load_datasets(folder: CuratorFolder, ledger: SqlLedger) -> dict[str, ServedD
 
     Returns:
         The data sets by name.
+
+    Raises:
+        SourceError: If stored images are damaged, or have another unit than the ledger says.
     """
     served = {}
     for state in ledger.datasets():

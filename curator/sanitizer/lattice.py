@@ -76,7 +76,8 @@ def squared_norm(integers: Tensor, radius: int) -> int:
     """
     flat = integers.reshape(-1)
     bounded = flat.clamp(-radius - 1, radius + 1)
-    return sum(int(chunk.square().sum()) for chunk in bounded.split(_CHUNK))
+    starts = range(0, bounded.numel(), _CHUNK)
+    return sum(int(bounded[start : start + _CHUNK].square().sum()) for start in starts)
 
 
 def is_certified(integers: Tensor, radius: int) -> bool:
