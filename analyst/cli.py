@@ -139,6 +139,13 @@ def _budget(arguments: argparse.Namespace, connect: Connect) -> ExitCode:
     return ExitCode.OK
 
 
+def _close(arguments: argparse.Namespace, connect: Connect) -> ExitCode:
+    with connect(connection_config(arguments)) as barrier:
+        barrier.resume_run(arguments.run_id).close()
+    _say(f"run {arguments.run_id} is closed; what it did not use went back to the budget")
+    return ExitCode.OK
+
+
 def _sample(arguments: argparse.Namespace, _connect: Connect) -> ExitCode:
     out: Path = arguments.out
     if out.suffix not in {".npz", ".png"}:
@@ -176,6 +183,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace, Connect], ExitCode]] = {
     "train": _train,
     "plan": _plan,
     "budget": _budget,
+    "close": _close,
     "sample": _sample,
     "evaluate": _evaluate,
     "recipes": _recipes,

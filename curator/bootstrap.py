@@ -7,6 +7,7 @@ import secrets
 import signal
 import socket
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -28,9 +29,11 @@ from curator.rpc.identity import BearerTokens
 from curator.rpc.server import RpcConfig, RpcServer, create_server
 from curator.sanitizer.entropy import OsEntropy
 from curator.service.context import Context, ServedDataset
+from curator.service.idle_runs import IdleRuns
 from curator.service.response_slot import ResponseSlot
 
 _GRACE_SECONDS = 10.0
+_IDLE_CHECK_SECONDS = 60.0
 _MIB = 1 << 20
 
 
@@ -47,6 +50,7 @@ class Curator:
     rpc: RpcServer
     rest: RestServer
     draining: threading.Event
+    end_idle_runs: Callable[[], None]
 
     def start(self) -> None:
         """Begin to answer."""
@@ -55,7 +59,8 @@ class Curator:
 
     def wait(self) -> None:
         """Answer until `draining` is set, then finish what was begun and close the ledger."""
-        self.draining.wait()
+        while not self.draining.wait(_IDLE_CHECK_SECONDS):
+            self.end_idle_runs()
         self.rpc.drain(_GRACE_SECONDS)
         self.executor.shutdown(wait=True)
         self.rest.stop()
@@ -119,7 +124,14 @@ def create_curator(
     except BaseException:
         ledger.close()
         raise
-    return Curator(ledger=ledger, executor=executor, rpc=rpc, rest=rest, draining=draining)
+    return Curator(
+        ledger=ledger,
+        executor=executor,
+        rpc=rpc,
+        rest=rest,
+        draining=draining,
+        end_idle_runs=IdleRuns(context, config.limits.idle_hours * 3600).end,
+    )
 
 
 def drain_on_signals(curator: Curator) -> None:

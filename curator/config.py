@@ -31,6 +31,7 @@ host_names = []
 [limits]
 max_message_mib = 64   # largest gRPC message
 max_samples = 4096     # most generated images in one step
+idle_hours = 24.0      # a run without steps for so long is closed and returns what it did not use
 
 [timing]
 response_slot_ms = 0.0 # answers leave a whole number of slots after their step; 0: when ready
@@ -74,6 +75,7 @@ class LimitsSection(_Section):
 
     max_message_mib: int = Field(default=64, ge=1, le=1024)
     max_samples: int = Field(default=4096, ge=1, le=1 << 16)
+    idle_hours: float = Field(default=24.0, gt=0, le=8760, allow_inf_nan=False)
 
 
 class ComputeSection(_Section):

@@ -29,6 +29,7 @@ class Dataset(BaseModel):
     sampling_rate: float
     adjacency: str
     unit: str
+    max_records_per_group: int | None
     epsilon: float
     delta: float
 
@@ -50,6 +51,7 @@ class Dataset(BaseModel):
             sampling_rate=facts.sampling_rate,
             adjacency=str(facts.adjacency),
             unit=facts.unit,
+            max_records_per_group=facts.max_records_per_group,
             epsilon=facts.epsilon,
             delta=facts.delta,
         )

@@ -193,6 +193,7 @@ def encode_facts(facts: DatasetFacts, max_samples: int) -> dataset_pb2.DatasetFa
             for name in mechanism_names()
         ],
         max_samples=max_samples,
+        max_records_per_group=facts.max_records_per_group or 0,
     )
 
 

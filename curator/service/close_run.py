@@ -6,11 +6,12 @@ from contextlib import suppress
 
 from curator.errors import RunClosed
 from curator.ledger.ledger import RunState
-from curator.service.caller import Caller
+from curator.service.caller import Caller, Role
 from curator.service.context import Context
 from curator.service.find_run import live_run, run_of
 
 CLOSED_BY_ANALYST = "closed by the analyst"
+CLOSED_BY_STEWARD = "closed by the steward"
 
 
 def close_run(context: Context, caller: Caller, run_id: str) -> RunState:
@@ -18,7 +19,7 @@ def close_run(context: Context, caller: Caller, run_id: str) -> RunState:
 
     Args:
         context: The collaborators.
-        caller: The owner of the run.
+        caller: The owner of the run, or the steward.
         run_id: Which run.
 
     Returns:
@@ -33,15 +34,30 @@ def close_run(context: Context, caller: Caller, run_id: str) -> RunState:
     if not state.is_open:
         context.live_runs.pop(run_id, None)
         return state
+    if caller.name == state.analyst:
+        end_run(context, state, CLOSED_BY_ANALYST)
+    else:
+        end_run(context, state, CLOSED_BY_STEWARD)
+    return run_of(context, caller, run_id)
+
+
+def end_run(context: Context, state: RunState, reason: str) -> None:
+    """End an open run, whoever asked for it.
+
+    Args:
+        context: The collaborators.
+        state: The run as the ledger has it.
+        reason: Told to its owner.
+
+    Raises:
+        LedgerUnavailable: If the closing may not be durable.
+    """
     try:
-        live = live_run(context, caller, run_id)
+        live = live_run(context, Caller(state.analyst, Role.ANALYST), state.run_id)
     except RunClosed:
-        return run_of(context, caller, run_id)
+        return
     with live.lock:
         live.closed = True  # no new step is claimed, whatever the ledger says
         with suppress(RunClosed):  # another request closed it first
-            context.ledger.close_run(
-                run_id, context.holder, live.epoch, live.used, CLOSED_BY_ANALYST
-            )
-    context.live_runs.pop(run_id, None)
-    return run_of(context, caller, run_id)
+            context.ledger.close_run(state.run_id, context.holder, live.epoch, live.used, reason)
+    context.live_runs.pop(state.run_id, None)

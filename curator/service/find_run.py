@@ -129,4 +129,5 @@ def make_live(context: Context, state: RunState) -> LiveRun:
         mechanism=mechanism,
         released=None if payload is None else decode_release(payload),
         spent_epsilon=statement.spent_epsilon,
+        touched_at=context.monotonic(),
     )

@@ -73,6 +73,7 @@ class LiveRun:
     mechanism: SampledMechanism | ReleasedOnceMechanism
     released: Release | None = None  # of a mechanism that releases once
     closed: bool = False
+    touched_at: float = 0.0  # monotonic seconds of the last claim
     spent_epsilon: float = 0.0
     block: MarkBlock = field(default_factory=MarkBlock)
     claims: OrderedDict[int, Claim] = field(default_factory=OrderedDict)

@@ -74,6 +74,7 @@ def release_gradient(context: Context, caller: Caller, request: StepRequest) -> 
             _advance_mark(context, live)
         claim = Claim(digest=request.digest, answer=Future())
         live.used = request.step
+        live.touched_at = context.monotonic()
         live.keep(request.step, claim)
         spent = live.spent_epsilon
     try:

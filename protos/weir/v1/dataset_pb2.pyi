@@ -94,6 +94,7 @@ class DatasetFacts(_message.Message):
     UNIT_FIELD_NUMBER: _builtins.int
     MECHANISMS_FIELD_NUMBER: _builtins.int
     MAX_SAMPLES_FIELD_NUMBER: _builtins.int
+    MAX_RECORDS_PER_GROUP_FIELD_NUMBER: _builtins.int
     dataset: _builtins.str
     channels: _builtins.int
     height: _builtins.int
@@ -111,6 +112,8 @@ class DatasetFacts(_message.Message):
     unit: _builtins.str
     max_samples: _builtins.int
     """Most rows that one step may carry."""
+    max_records_per_group: _builtins.int
+    """Most records of one group that are used, when groups are the unit; else 0."""
     @_builtins.property
     def classes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -134,10 +137,11 @@ class DatasetFacts(_message.Message):
         unit: _builtins.str = ...,
         mechanisms: _abc.Iterable[Global___MechanismFacts] | None = ...,
         max_samples: _builtins.int = ...,
+        max_records_per_group: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjacency", b"adjacency", "capacity", b"capacity", "channels", b"channels", "classes", b"classes", "dataset", b"dataset", "delta", b"delta", "epsilon", b"epsilon", "height", b"height", "max_samples", b"max_samples", "mechanisms", b"mechanisms", "nominal_size", b"nominal_size", "sampling_rate", b"sampling_rate", "unit", b"unit", "value_max", b"value_max", "value_min", b"value_min", "width", b"width"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjacency", b"adjacency", "capacity", b"capacity", "channels", b"channels", "classes", b"classes", "dataset", b"dataset", "delta", b"delta", "epsilon", b"epsilon", "height", b"height", "max_records_per_group", b"max_records_per_group", "max_samples", b"max_samples", "mechanisms", b"mechanisms", "nominal_size", b"nominal_size", "sampling_rate", b"sampling_rate", "unit", b"unit", "value_max", b"value_max", "value_min", b"value_min", "width", b"width"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

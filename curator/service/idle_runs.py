@@ -1,0 +1,40 @@
+"""Runs without a step for long are closed, so that what they reserved is not lost to others."""
+
+from __future__ import annotations
+
+import logging
+from typing import final
+
+from curator.errors import CuratorError
+from curator.ledger.ledger import RunState
+from curator.service.close_run import end_run
+from curator.service.context import Context
+
+_logger = logging.getLogger(__name__)
+CLOSED_AS_IDLE = "closed because it was idle"
+
+
+@final
+class IdleRuns:
+    """Finds and ends them; an orphan's idle time counts from when this process started."""
+
+    def __init__(self, context: Context, seconds: float) -> None:
+        """Take what may be idle for how long."""
+        self._context = context
+        self._seconds = seconds
+        self._started = context.monotonic()
+
+    def end(self) -> None:
+        """End every open run that was idle for too long; the ledger failing means later."""
+        try:
+            runs = [run for run in self._context.ledger.runs() if run.is_open]
+            for run in runs:
+                if self._idle_seconds(run) >= self._seconds:
+                    end_run(self._context, run, CLOSED_AS_IDLE)
+        except CuratorError:
+            _logger.warning("idle runs could not be closed now")
+
+    def _idle_seconds(self, run: RunState) -> float:
+        live = self._context.live_runs.get(run.run_id)
+        since = self._started if live is None else live.touched_at
+        return self._context.monotonic() - since

@@ -1,0 +1,177 @@
+"""Any sequence of calls, crashes and clock jumps: the ledgers say what the model says.
+
+WEIR_PROFILE=full runs 500 examples for each ledger, the default a few.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    rule,
+)
+
+from curator.accounting.cost import event_cost
+from curator.errors import CuratorError
+from curator.ledger.ledger import Ledger, LedgerConflict
+from curator.ledger.memory import MemoryLedger
+from curator.ledger.sql import SqlLedger
+from tests.contract.ledger_values import SETUP, STEP, most_steps, opening, registration
+from tests.fakes.clock import FakeClock
+from tests.property.model_ledger import ModelLedger
+
+FULL: Final = os.environ.get("WEIR_PROFILE") == "full"
+SETTINGS: Final = settings(
+    max_examples=500 if FULL else 25, stateful_step_count=30, deadline=None, print_blob=True
+)
+SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - the disk's durability is not the subject
+
+names = st.sampled_from(["r", "s", "t", "u"])
+holders = st.sampled_from(["h", "g"])
+counts = st.integers(1, 12) | st.sampled_from([most_steps() // 2, most_steps()])
+
+
+class LedgerMachine(RuleBasedStateMachine):
+    """The rules; a subclass says which ledger and what a crash does to it."""
+
+    tickets: Bundle[tuple[str, str, int]] = Bundle("tickets")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = FakeClock()
+        self.model = ModelLedger()
+        self.ledger = self.create()
+
+    def create(self) -> Ledger:
+        return MemoryLedger(self.clock)
+
+    def same(self, expected: str, call: Callable[[], object]) -> None:
+        """Both say yes, or both refuse for the same reason and nothing is written."""
+        before, refused = self.ledger.head(), ""
+        try:
+            call()
+        except (CuratorError, LedgerConflict) as refusal:
+            refused = type(refusal).__name__
+        assert refused == expected
+        assert not refused or self.ledger.head() == before
+
+    @initialize()
+    def register(self) -> None:
+        self.ledger.register_dataset(registration())
+
+    @rule(target=tickets, name=names, steps=counts, setup=st.booleans(), holder=holders)
+    def open(self, name: str, steps: int, setup: bool, holder: str) -> tuple[str, str, int]:
+        asked = opening(name, steps, setup=SETUP if setup else None)
+        expected = self.model.open(name, steps, setup, holder)
+        self.same(expected, lambda: self.ledger.open_run(asked, holder))
+        return name, holder, 1
+
+    @rule(target=tickets, ticket=tickets, holder=holders)
+    def adopt(self, ticket: tuple[str, str, int], holder: str) -> tuple[str, str, int]:
+        name = ticket[0]
+        if name not in self.model.runs:
+            return ticket
+        self.same(self.model.adopt(name, holder), lambda: self.ledger.adopt_run(name, holder))
+        return name, holder, self.model.runs[name].epoch
+
+    @rule(ticket=tickets, by=st.integers(-1, 12))
+    def advance(self, ticket: tuple[str, str, int], by: int) -> None:
+        if ticket[0] in self.model.runs:
+            used = self.model.runs[ticket[0]].used + by
+            expected = self.model.advance(*ticket, used)
+            self.same(expected, lambda: self.ledger.advance_mark(*ticket, used))
+
+    @rule(ticket=tickets)
+    def begin(self, ticket: tuple[str, str, int]) -> None:
+        if ticket[0] in self.model.runs:
+            self.same(self.model.begin(*ticket), lambda: self.ledger.begin_setup(*ticket))
+
+    @rule(ticket=tickets, payload=st.binary(max_size=4))
+    def store(self, ticket: tuple[str, str, int], payload: bytes) -> None:
+        if ticket[0] in self.model.runs:
+            expected = self.model.store(*ticket, payload)
+            self.same(expected, lambda: self.ledger.store_setup(*ticket, payload))
+
+    @rule(ticket=consumes(tickets) | tickets, below=st.integers(-1, 5))
+    def close(self, ticket: tuple[str, str, int], below: int) -> None:
+        if ticket[0] in self.model.runs:
+            used = self.model.runs[ticket[0]].used - below
+            expected = self.model.close(*ticket, used)
+            self.same(expected, lambda: self.ledger.close_run(*ticket, used, "done"))
+
+    @rule(seconds=st.floats(-1e8, 1e8))
+    def jump(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+
+    @rule()
+    def crash(self) -> None:
+        self.ledger.verify()
+
+    @invariant()
+    def shows_what_the_model_shows(self) -> None:
+        assert {run.run_id for run in self.ledger.runs()} == set(self.model.runs)
+        for name, told in self.model.runs.items():
+            run = self.ledger.run(name)
+            assert (run.used, run.answered, run.is_open) == (told.used, told.answered, told.open)
+            assert (run.holder, run.epoch) == (told.holder, told.epoch)
+            assert self.ledger.setup_payload(name) == told.payload
+
+    @invariant()
+    def counts_what_the_model_counts(self) -> None:
+        if not self.model.runs:
+            return
+        account = self.ledger.account("d")
+        for total, reserved in ((account.spent, False), (account.reserved, True)):
+            uses = [run.uses(reserved=reserved) for run in self.model.runs.values()]
+            setups, steps = sum(s for s, _ in uses), sum(n for _, n in uses)
+            assert total == event_cost(SETUP) * setups + event_cost(STEP) * steps
+
+    def teardown(self) -> None:
+        self.ledger.verify()
+
+
+class SqlMachine(LedgerMachine):
+    """A crash leaves the files as they are at that moment."""
+
+    def create(self) -> Ledger:
+        shared = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
+        self.folder = Path(tempfile.mkdtemp(prefix="weir-machine-", dir=shared))
+        self.file = self.folder / "0.sqlite"
+        self.opened = SqlLedger.open_writer(self.file, self.clock)
+        return self.opened
+
+    @rule()
+    def crash(self) -> None:
+        after = self.folder / f"{int(self.file.stem) + 1}.sqlite"
+        for suffix in ("", "-wal"):
+            left = self.file.with_name(self.file.name + suffix)
+            if left.exists():
+                shutil.copy(left, after.with_name(after.name + suffix))
+        self.opened.close()
+        self.file = after
+        self.ledger = self.opened = SqlLedger.open_writer(after, self.clock)
+
+    def teardown(self) -> None:
+        try:
+            super().teardown()
+        finally:
+            self.opened.close()
+            shutil.rmtree(self.folder)
+
+
+TestMemoryLedgerMachine = LedgerMachine.TestCase
+TestMemoryLedgerMachine.settings = SETTINGS
+TestSqlLedgerMachine = SqlMachine.TestCase
+TestSqlLedgerMachine.settings = SETTINGS

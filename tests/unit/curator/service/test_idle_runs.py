@@ -1,0 +1,60 @@
+"""Idle runs give back what they did not use; the steward can end a run too."""
+
+from __future__ import annotations
+
+import pytest
+
+from curator.errors import RunClosed, UnknownRun
+from curator.service.close_run import CLOSED_BY_STEWARD, close_run
+from curator.service.idle_runs import CLOSED_AS_IDLE, IdleRuns
+from curator.service.release_gradient import release_gradient
+from tests.fakes.curator import ALICE, BOB, STEWARD, context, memory_ledger, opened, step_request
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_only_what_was_idle_for_long_is_closed() -> None:
+    clock = Clock()
+    ctx = context(monotonic=clock)
+    idle, busy = opened(ctx, key="a" * 16), opened(ctx, key="b" * 16, caller=BOB)
+    idle_runs = IdleRuns(ctx, 100.0)
+    release_gradient(ctx, ALICE, step_request(idle.run_id, 1)).result(10)
+    clock.now += 60
+    release_gradient(ctx, BOB, step_request(busy.run_id, 1)).result(10)
+    clock.now += 60
+    idle_runs.end()
+    closed = ctx.ledger.run(idle.run_id)
+    assert (closed.is_open, closed.used, closed.close_reason) == (False, 1, CLOSED_AS_IDLE)
+    assert ctx.ledger.run(busy.run_id).is_open
+    with pytest.raises(RunClosed):
+        release_gradient(ctx, ALICE, step_request(idle.run_id, 2))
+
+
+def test_an_orphan_is_closed_at_its_mark() -> None:
+    ledger, clock = memory_ledger(), Clock()
+    first = context(ledger)
+    run = opened(first, num_steps=100)
+    release_gradient(first, ALICE, step_request(run.run_id, 1)).result(10)
+    mark = ledger.run(run.run_id).used
+    idle_runs = IdleRuns(context(ledger, holder="second", monotonic=clock), 100.0)
+    clock.now += 99
+    idle_runs.end()
+    assert ledger.run(run.run_id).is_open
+    clock.now += 1
+    idle_runs.end()
+    assert (ledger.run(run.run_id).is_open, ledger.run(run.run_id).used) == (False, mark)
+
+
+def test_the_steward_ends_a_run_and_another_analyst_cannot() -> None:
+    ctx = context()
+    run = opened(ctx)
+    with pytest.raises(UnknownRun):
+        close_run(ctx, BOB, run.run_id)
+    assert close_run(ctx, STEWARD, run.run_id).close_reason == CLOSED_BY_STEWARD
+    assert ctx.ledger.statement("small").reserved_epsilon == 0.0
