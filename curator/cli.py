@@ -13,7 +13,7 @@ from curator.data.errors import SourceError
 from curator.errors import CuratorError
 from curator.folder import NotInitialised
 from curator.identity.listen import PortUnavailable
-from curator.identity.tokens import CallerExists
+from curator.identity.tokens import CallerExists, NoSuchCaller
 from curator.ledger.records import ChainBroken, LedgerConflict, LedgerFromTheFuture, LedgerLocked
 
 
@@ -33,6 +33,7 @@ _PROBLEMS = (
     SourceError,
     NotInitialised,
     CallerExists,
+    NoSuchCaller,
     LedgerConflict,
     UsageProblem,
     CuratorError,

@@ -6,6 +6,8 @@ import json
 import sys
 from argparse import Namespace
 from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -23,6 +25,7 @@ from curator.rest.models import BudgetAnswer, Dataset, Run
 from curator.telemetry.log import configure_logging
 
 _SHAPE_PARTS = 3
+_MOST_DAYS = 3650
 
 
 class UsageProblem(ValueError):
@@ -108,11 +111,42 @@ def _list_datasets(arguments: Namespace) -> None:
 
 
 def _add_analyst(arguments: Namespace) -> None:
+    _hand_over(arguments, _folder(arguments).add_analyst)
+
+
+def _rotate_analyst(arguments: Namespace) -> None:
+    _hand_over(arguments, _folder(arguments).rotate_analyst)
+
+
+def _hand_over(
+    arguments: Namespace, make: Callable[[str, Path | None, datetime | None], Path]
+) -> None:
+    """Make credentials and say what to do with them.
+
+    Raises:
+        UsageProblem: If the name or the number of days is not valid.
+    """
+    days = arguments.expires_days
+    if days is not None and not 0 < days <= _MOST_DAYS:
+        msg = f"--expires-days must be above 0 and at most {_MOST_DAYS}"
+        raise UsageProblem(msg)
+    ends = None if days is None else utc_now() + timedelta(days=days)
     try:
-        path = _folder(arguments).add_analyst(arguments.name, arguments.out)
+        path = make(arguments.name, arguments.out, ends)
     except ValueError as problem:
         raise UsageProblem(str(problem)) from None
     _print(f"hand {path} to {arguments.name} over a safe channel; it cannot be shown again")
+
+
+def _revoke_analyst(arguments: Namespace) -> None:
+    _folder(arguments).tokens.revoke(arguments.name)
+    _print(f"the credentials of {arguments.name} have ended; runs and ledger stay")
+
+
+def _list_analysts(arguments: Namespace) -> None:
+    for caller in _folder(arguments).tokens.callers():
+        ends = "never ends" if caller.expires_at is None else f"ends {caller.expires_at:%Y-%m-%d}"
+        _print(f"{caller.name}: {caller.role}, {'revoked' if caller.revoked else ends}")
 
 
 def _serve(arguments: Namespace) -> None:
@@ -231,6 +265,9 @@ COMMANDS: dict[str, Callable[[Namespace], None]] = {
     "dataset add": _add_dataset,
     "dataset list": _list_datasets,
     "analyst add": _add_analyst,
+    "analyst rotate": _rotate_analyst,
+    "analyst revoke": _revoke_analyst,
+    "analyst list": _list_analysts,
     "serve": _serve,
     "budget": _budget,
     "ledger export": _export,

@@ -122,7 +122,21 @@ def _analyst(commands: Commands) -> None:
     add.add_argument("name", metavar="NAME")
     _directory(add)
     add.add_argument("--out", type=Path, help="where to write the credentials file")
+    _expiry(add)
     add.set_defaults(command="analyst add")
+    rotate = actions.add_parser("rotate", help="replace credentials; the old ones end at once")
+    rotate.add_argument("name", metavar="NAME")
+    _directory(rotate)
+    rotate.add_argument("--out", type=Path, help="where to write the credentials file")
+    _expiry(rotate)
+    rotate.set_defaults(command="analyst rotate")
+    revoke = actions.add_parser("revoke", help="end credentials at once, also while serving")
+    revoke.add_argument("name", metavar="NAME")
+    _directory(revoke)
+    revoke.set_defaults(command="analyst revoke")
+    listing = actions.add_parser("list", help="list callers, their roles and expiry")
+    _directory(listing)
+    listing.set_defaults(command="analyst list")
 
 
 def _serve(commands: Commands) -> None:
@@ -202,6 +216,12 @@ def _audit(commands: Commands) -> None:
 
 def _directory(command: argparse.ArgumentParser) -> None:
     command.add_argument("--dir", type=Path, required=True, help="the curator's folder")
+
+
+def _expiry(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--expires-days", type=float, metavar="DAYS", help="when they end (default: never)"
+    )
 
 
 def _rate(text: str) -> float:

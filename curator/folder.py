@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from curator.clock import utc_now
@@ -81,30 +82,55 @@ class CuratorFolder:
             msg = f"{self.root} is not a curator's folder: run 'curator init {self.root}' first"
             raise NotInitialised(msg)
 
-    def add_analyst(self, name: str, out: Path | None = None) -> Path:
+    def add_analyst(
+        self, name: str, out: Path | None = None, expires_at: datetime | None = None
+    ) -> Path:
         """Add an analyst and write the credentials file to hand over.
 
         Args:
             name: Of the analyst.
             out: Where to write; by default NAME.credentials.json in the folder's `analysts`.
+            expires_at: When the credentials end; None for never.
 
         Returns:
             The credentials file.
         """
         path = out or self.root / "analysts" / f"{name}.credentials.json"
-        self.add_caller(name, Role.ANALYST, path)
+        self.add_caller(name, Role.ANALYST, path, expires_at)
         return path
 
-    def add_caller(self, name: str, role: Role, path: Path) -> None:
+    def rotate_analyst(
+        self, name: str, out: Path | None = None, expires_at: datetime | None = None
+    ) -> Path:
+        """Replace a caller's credentials; the old ones end at once.
+
+        Args:
+            name: An existing caller.
+            out: Where to write, as for `add_analyst`.
+            expires_at: When the new credentials end; None for never.
+
+        Returns:
+            The new credentials file.
+        """
+        path = out or self.root / "analysts" / f"{name}.credentials.json"
+        self._write_credentials(name, self.tokens.rotate(name, expires_at), path)
+        return path
+
+    def add_caller(
+        self, name: str, role: Role, path: Path, expires_at: datetime | None = None
+    ) -> None:
         """Add a caller and write the credentials file.
 
         Args:
             name: Of the caller.
             role: What the caller may do.
             path: Where to write.
+            expires_at: When the token ends; None for never.
         """
+        self._write_credentials(name, self.tokens.add(name, role, expires_at), path)
+
+    def _write_credentials(self, name: str, token: str, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        token = self.tokens.add(name, role)
         write_credentials(path, analyst=name, token=token, authority=self.identity / "ca.pem")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from cryptography import x509
 
 from curator.errors import Unauthenticated
 from curator.identity.certificates import create_certificates
-from curator.identity.tokens import CallerExists, TokenTable
+from curator.identity.tokens import CallerExists, NoSuchCaller, TokenTable
 from curator.service.caller import Caller, Role
 
 
@@ -79,3 +80,42 @@ def test_names_are_checked_and_taken_once(tmp_path: Path) -> None:
     for bad in ("", "Alice", "a b", "../x", "a" * 65):
         with pytest.raises(ValueError, match="name"):
             table.add(bad, Role.ANALYST)
+
+
+class Clock:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+def test_a_token_ends_when_it_expires(tmp_path: Path) -> None:
+    clock = Clock()
+    table = TokenTable(tmp_path / "callers.json", clock)
+    token = table.add("alice", Role.ANALYST, clock.now + timedelta(hours=1))
+    assert table.authenticate(f"Bearer {token}").name == "alice"
+    clock.now += timedelta(hours=1)
+    with pytest.raises(Unauthenticated):
+        table.authenticate(f"Bearer {token}")
+
+
+def test_revoking_and_rotating_work_at_once_and_keep_the_name(tmp_path: Path) -> None:
+    serving, steward = TokenTable(tmp_path / "callers.json"), TokenTable(tmp_path / "callers.json")
+    first = steward.add("alice", Role.ANALYST)
+    assert serving.authenticate(f"Bearer {first}").name == "alice"
+    steward.revoke("alice")
+    with pytest.raises(Unauthenticated):
+        serving.authenticate(f"Bearer {first}")
+    with pytest.raises(CallerExists):
+        steward.add("alice", Role.ANALYST)
+    second = steward.rotate("alice")
+    assert serving.authenticate(f"Bearer {second}") == Caller("alice", Role.ANALYST)
+    with pytest.raises(Unauthenticated):
+        serving.authenticate(f"Bearer {first}")
+    assert [(one.name, one.revoked) for one in steward.callers()] == [("alice", False)]
+
+
+@pytest.mark.parametrize("action", ["revoke", "rotate"])
+def test_an_unknown_caller_is_named(tmp_path: Path, action: str) -> None:
+    with pytest.raises(NoSuchCaller, match="carol"):
+        getattr(TokenTable(tmp_path / "callers.json"), action)("carol")
