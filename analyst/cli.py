@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import get_args
 
+from analyst.certificate import certificate_text, verify_certificate
 from analyst.config import ConnectionConfig, ExitCode, connection_config, parse
 from analyst.errors import (
     AnalystError,
@@ -146,6 +147,19 @@ def _close(arguments: argparse.Namespace, connect: Connect) -> ExitCode:
     return ExitCode.OK
 
 
+def _certificate(arguments: argparse.Namespace, _connect: Connect) -> ExitCode:
+    from analyst.client.credentials import load_credentials
+
+    key = None
+    if arguments.credentials is not None:
+        key = load_credentials(arguments.credentials).certificate_key
+    statement = verify_certificate(arguments.file, key)
+    _print(certificate_text(statement))
+    if key is None:
+        _say("the signature holds; give --credentials to check that your curator made it")
+    return ExitCode.OK
+
+
 def _sample(arguments: argparse.Namespace, _connect: Connect) -> ExitCode:
     out: Path = arguments.out
     if out.suffix not in {".npz", ".png"}:
@@ -184,6 +198,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace, Connect], ExitCode]] = {
     "plan": _plan,
     "budget": _budget,
     "close": _close,
+    "certificate": _certificate,
     "sample": _sample,
     "evaluate": _evaluate,
     "recipes": _recipes,

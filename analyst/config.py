@@ -66,6 +66,12 @@ def _build_parser() -> argparse.ArgumentParser:
     close = _command(commands, "close", "end a run and give back what it did not use")
     close.add_argument("run_id", metavar="RUN_ID", help="as 'train' printed it")
     _add_connection(close)
+    certificate = _command(commands, "certificate", "check a privacy certificate, offline")
+    certificate.add_argument("action", choices=["verify"])
+    certificate.add_argument("file", type=Path, metavar="FILE")
+    certificate.add_argument(
+        "--credentials", type=Path, help="also check that the curator of these credentials signed"
+    )
     budget = _command(commands, "budget", "what is left of the budget")
     _add_connection(budget)
     budget.add_argument("--dataset", metavar="NAME", help="one data set [all that you may use]")

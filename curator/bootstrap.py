@@ -109,6 +109,7 @@ def create_curator(
         rpc = create_server(
             context,
             BearerTokens(folder.tokens),
+            folder.signing_key,
             RpcConfig(
                 host=config.grpc.host,
                 port=config.grpc.port,

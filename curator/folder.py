@@ -12,6 +12,7 @@ from curator.config import TEMPLATE, load_config
 from curator.identity.certificates import create_certificates, write_private
 from curator.identity.credentials import write_credentials
 from curator.identity.listen import TlsFiles
+from curator.identity.signing import SigningKey
 from curator.identity.tokens import TokenTable
 from curator.ledger.sql import SqlLedger
 from curator.service.caller import Role
@@ -58,6 +59,11 @@ class CuratorFolder:
     def tls(self) -> TlsFiles:
         """The server's certificate."""
         return TlsFiles(certificate=self.identity / "server.pem", key=self.identity / "server.key")
+
+    @property
+    def signing_key(self) -> SigningKey:
+        """The key that signs privacy certificates."""
+        return SigningKey(self.identity / "certificate.key")
 
     @property
     def tokens(self) -> TokenTable:
@@ -131,7 +137,13 @@ class CuratorFolder:
 
     def _write_credentials(self, name: str, token: str, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_credentials(path, analyst=name, token=token, authority=self.identity / "ca.pem")
+        write_credentials(
+            path,
+            analyst=name,
+            token=token,
+            authority=self.identity / "ca.pem",
+            certificate_key=self.signing_key.public_key(),
+        )
 
 
 def initialise(root: Path) -> CuratorFolder:

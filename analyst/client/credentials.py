@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ class Credentials:
     analyst: str
     token: str = field(repr=False)
     certificate_authority: str = field(repr=False)
+    certificate_key: bytes = field(repr=False)
 
 
 def load_credentials(path: Path) -> Credentials:
@@ -38,6 +40,7 @@ def load_credentials(path: Path) -> Credentials:
             analyst=content["analyst"],
             token=content["token"],
             certificate_authority=content["certificate_authority"],
+            certificate_key=base64.b64decode(content["certificate_key"], validate=True),
         )
     except FileNotFoundError:
         msg = f"There is no credentials file {path}."

@@ -41,6 +41,7 @@ class Run:
         self.next_step = state.next_step
         self.is_open = state.status == run_pb2.RUN_STATUS_OPEN
         self.close_reason = state.close_reason
+        self.certificate = state.certificate
         self.spent_epsilon = state.budget.spent
         self.budget_epsilon = state.budget.epsilon
 
@@ -112,6 +113,7 @@ class Run:
         )
         self.is_open = False
         self.close_reason = state.close_reason
+        self.certificate = state.certificate
         self.spent_epsilon = state.budget.spent
 
     def _send(self, request: release_pb2.StepRequest) -> release_pb2.StepResponse:

@@ -112,6 +112,13 @@ class Outputs:
         """Write an event with the step that is next."""
         self._metrics.write(kind, {"next_step": self._run.next_step, **values})
 
+    def save_certificate(self) -> None:
+        """Keep the privacy certificate of the closed run beside its generator."""
+        certificate = getattr(self._run, "certificate", "")
+        if certificate:
+            (self._out / "certificate.json").write_text(certificate + "\n")
+            self._progress.say(f"the privacy certificate is {self._out / 'certificate.json'}")
+
     def save_checkpoint(self, *, finished: bool = False) -> Path:
         """Write a checkpoint of the state as it is now."""
         run = self._run

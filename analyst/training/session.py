@@ -176,6 +176,7 @@ def _train(
         outputs.event(outcome.value, {"num_updates": state.num_updates})
         if finished:
             _close(run, progress)
+            outputs.save_certificate()
     except AnalystError as error:
         outputs.save_checkpoint()
         outputs.event("failed", {"error": type(error).__name__})

@@ -238,13 +238,16 @@ def encode_plan(plan: Plan) -> run_pb2.Plan:
     )
 
 
-def encode_run(state: RunState, next_step: int, statement: Statement) -> run_pb2.RunState:
+def encode_run(
+    state: RunState, next_step: int, statement: Statement, certificate: str
+) -> run_pb2.RunState:
     """Encode where a run stands.
 
     Args:
         state: By the ledger.
         next_step: What the holder expects next.
         statement: Of the run's data set.
+        certificate: Of a closed run, else empty.
 
     Returns:
         The message.
@@ -260,4 +263,5 @@ def encode_run(state: RunState, next_step: int, statement: Statement) -> run_pb2
         used_steps=state.used,
         close_reason=state.close_reason or "",
         budget=encode_statement(statement),
+        certificate=certificate,
     )

@@ -13,6 +13,7 @@ from curator.identity.listen import PortUnavailable, TlsFiles
 from curator.rpc.identity import Authenticator
 from curator.rpc.servicer import WeirServicer
 from curator.rpc.shield import Shield
+from curator.service.certificate import Signer
 from curator.service.context import Context
 from protos.weir.v1 import service_pb2, service_pb2_grpc
 
@@ -55,12 +56,15 @@ class RpcServer:
         self.server.stop(grace_seconds).wait()
 
 
-def create_server(context: Context, authenticator: Authenticator, config: RpcConfig) -> RpcServer:
+def create_server(
+    context: Context, authenticator: Authenticator, signer: Signer, config: RpcConfig
+) -> RpcServer:
     """Build a server and bind its port.
 
     Args:
         context: The collaborators of the use cases.
         authenticator: Who may call.
+        signer: Signs privacy certificates.
         config: Where and how to listen; port 0 takes a free one.
 
     Returns:
@@ -80,7 +84,7 @@ def create_server(context: Context, authenticator: Authenticator, config: RpcCon
             ("grpc.http2.min_recv_ping_interval_without_data_ms", 20_000),
         ],
     )
-    service_pb2_grpc.add_WeirServiceServicer_to_server(WeirServicer(context), server)
+    service_pb2_grpc.add_WeirServiceServicer_to_server(WeirServicer(context, signer), server)
     health_servicer = health.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
     if config.reflection:

@@ -11,6 +11,7 @@ from curator.errors import CuratorError
 from curator.ledger.ledger import RunState
 from curator.rpc import codec
 from curator.rpc.shield import caller_of
+from curator.service.certificate import Signer, issue_certificate
 from curator.service.close_run import close_run
 from curator.service.context import Context
 from curator.service.find_run import facts_of_run
@@ -28,9 +29,10 @@ _ANSWER_SECONDS = 600.0
 class WeirServicer(service_pb2_grpc.WeirServiceServicer):
     """The barrier over gRPC; only `encode_answer` writes gradients, from a `Release`."""
 
-    def __init__(self, context: Context) -> None:
-        """Take the collaborators of the use cases."""
+    def __init__(self, context: Context, signer: Signer) -> None:
+        """Take the collaborators of the use cases, and the key that signs certificates."""
         self._context = context
+        self._signer = signer
 
     def ListDatasets(
         self, request: dataset_pb2.ListDatasetsRequest, context: grpc.ServicerContext
@@ -133,4 +135,6 @@ class WeirServicer(service_pb2_grpc.WeirServiceServicer):
 
     def _run_state(self, state: RunState, next_step: int) -> run_pb2.RunState:
         statement = report_budget(self._context, state.dataset)
-        return codec.encode_run(state, next_step, statement)
+        closed = not state.is_open
+        certificate = issue_certificate(self._context, state, self._signer) if closed else ""
+        return codec.encode_run(state, next_step, statement, certificate)

@@ -214,6 +214,7 @@ class RunState(_message.Message):
     USED_STEPS_FIELD_NUMBER: _builtins.int
     CLOSE_REASON_FIELD_NUMBER: _builtins.int
     BUDGET_FIELD_NUMBER: _builtins.int
+    CERTIFICATE_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     dataset: _builtins.str
     status: Global___RunStatus.ValueType
@@ -224,6 +225,8 @@ class RunState(_message.Message):
     """Steps counted as spent."""
     close_reason: _builtins.str
     """Why a closed run was closed."""
+    certificate: _builtins.str
+    """Of a closed run: its privacy certificate, JSON signed with the curator's Ed25519 key."""
     @_builtins.property
     def choice(self) -> Global___MechanismChoice: ...
     @_builtins.property
@@ -240,10 +243,11 @@ class RunState(_message.Message):
         used_steps: _builtins.int = ...,
         close_reason: _builtins.str = ...,
         budget: _budget_pb2.BudgetStatement | None = ...,
+        certificate: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "choice", b"choice"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "choice", b"choice", "close_reason", b"close_reason", "dataset", b"dataset", "next_step", b"next_step", "num_steps", b"num_steps", "run_id", b"run_id", "status", b"status", "used_steps", b"used_steps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "certificate", b"certificate", "choice", b"choice", "close_reason", b"close_reason", "dataset", b"dataset", "next_step", b"next_step", "num_steps", b"num_steps", "run_id", b"run_id", "status", b"status", "used_steps", b"used_steps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

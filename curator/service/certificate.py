@@ -1,0 +1,107 @@
+"""The privacy certificate of a closed run: what was promised, what was used, signed.
+
+It says nothing that depends on the private images. The headline is the data set's cap and what is
+spent of it by the ledger's rule; the run's own epsilon is given at its declared steps and labelled
+so, because an analyst who decides when to stop decides by what was seen (ACCOUNTING 4.7).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any, Protocol
+
+from curator.accounting.event_text import event_from_text
+from curator.accounting.pld import pld_epsilon
+from curator.ledger.ledger import RunState
+from curator.privacy.event import NoEvent
+from curator.service.context import Context
+
+FORMAT = "weir-privacy-certificate-1"
+
+
+class Signer(Protocol):
+    """Signs with the curator's key."""
+
+    def sign(self, message: bytes) -> bytes:
+        """Return a signature."""
+        ...
+
+    def public_key(self) -> bytes:
+        """Return the key to check signatures with."""
+        ...
+
+
+def issue_certificate(context: Context, state: RunState, signer: Signer) -> str:
+    """Return the signed certificate of a closed run.
+
+    Args:
+        context: The collaborators.
+        state: The run as the ledger has it.
+        signer: The curator's key.
+
+    Returns:
+        JSON with `statement`, `public_key` and `signature`; the signature is over the canonical
+        JSON of the statement.
+    """
+    statement = _statement(context, state)
+    return json.dumps(
+        {
+            "statement": statement,
+            "public_key": base64.b64encode(signer.public_key()).decode(),
+            "signature": base64.b64encode(signer.sign(canonical_bytes(statement))).decode(),
+        },
+        indent=1,
+        sort_keys=True,
+    )
+
+
+def canonical_bytes(statement: dict[str, Any]) -> bytes:
+    """Return what is signed.
+
+    Args:
+        statement: Of a certificate.
+    """
+    return json.dumps(statement, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _statement(context: Context, state: RunState) -> dict[str, Any]:
+    totals = context.ledger.statement(state.dataset)
+    sequence, digest = context.ledger.head()
+    return {
+        "format": FORMAT,
+        "dataset": {
+            "name": state.dataset,
+            "adjacency": str(totals.adjacency),
+            "unit": str(totals.adjacency.unit),
+            "promise": {"epsilon": totals.budget.epsilon, "delta": totals.budget.delta},
+            "spent_epsilon": totals.spent_epsilon,
+            "accountant": totals.accountant,
+        },
+        "run": {
+            "id": state.run_id,
+            "analyst": state.analyst,
+            "mechanism": state.mechanism,
+            "parameters": json.loads(state.parameters_json),
+            "declared_steps": state.num_steps,
+            "used_steps": state.used,
+            "opened_at": state.opened_at,
+            "closed_at": state.closed_at,
+            "close_reason": state.close_reason,
+        },
+        "this_run_alone_at_its_declared_steps": {
+            "epsilon": _alone(state, totals.budget.delta),
+            "delta": totals.budget.delta,
+            "method": "privacy loss distributions; information, not the promise",
+        },
+        "ledger_head": {"sequence": sequence, "digest": digest},
+    }
+
+
+def _alone(state: RunState, delta: float) -> float:
+    events = (
+        (event_from_text(state.setup_event_json), 1),
+        (event_from_text(state.step_event_json), state.num_steps),
+    )
+    paid = [(event, count) for event, count in events if not isinstance(event, NoEvent)]
+    return sum(pld_epsilon(event, count, delta / len(paid)) for event, count in paid)
