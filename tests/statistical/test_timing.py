@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import random
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,16 @@ from curator.sanitizer.entropy import OsEntropy
 pytestmark = pytest.mark.statistical
 
 FAMILY_ERROR = 1e-6
+
+
+@pytest.fixture(autouse=True)
+def subnormals_are_flushed() -> Iterator[None]:
+    """As in the curator's compute threads; other tests need subnormal numbers."""
+    torch.set_flush_denormal(True)
+    yield
+    torch.set_flush_denormal(False)
+
+
 SPACE = ImageSpace(channels=1, height=8, width=8, max_level=16, num_classes=10)
 ROWS, CAPACITY = 40, 96
 LABELS = torch.arange(ROWS) % 10
@@ -70,7 +81,6 @@ def private_sets() -> dict[str, PrivateRecords]:
 def times(calls: int) -> dict[str, np.ndarray]:
     """Return the seconds of that many answers for each set, asked in a random order."""
     torch.set_num_threads(1)
-    torch.set_flush_denormal(True)
     mechanism, noise, sets = DpSinkhorn(spec(), SPACE), OsEntropy(), private_sets()
     images = torch.from_numpy(levels().reshape(ROWS, -1)).float() / 8 - 1
     samples = Samples(images_ND=images, labels_N=LABELS)
