@@ -1,0 +1,1 @@
+"""Attack the curator from outside: a distinguishing game whose score bounds epsilon from below."""

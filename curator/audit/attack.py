@@ -1,0 +1,102 @@
+"""One attacker: ask a curator for many releases and score each answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import final
+
+import numpy as np
+
+from curator.audit.bound import Scores
+from curator.audit.canaries import SIDE, Pair
+from curator.audit.client import AnswerFailed, BudgetSpent
+from curator.audit.direction import best_direction
+from curator.audit.failing import Records
+from curator.audit.target import Target
+from curator.audit.throw_away import ThrowAwayCurator, throw_away_curator
+from curator.privacy.noise import NoiseSource
+
+Progress = Callable[[int], None]
+
+_SHAPE = (1, SIDE, SIDE)
+
+
+class BudgetTooSmall(RuntimeError):
+    """One release costs more than the largest budget, so no curator would make it."""
+
+
+@final
+class Attack:
+    """A fixed attack; what it sends depends on public canaries alone."""
+
+    def __init__(self, target: Target, pair: Pair, trials: int) -> None:
+        """Compute the direction of the score.
+
+        Args:
+            target: What is attacked.
+            pair: The canary.
+            trials: Releases to ask for.
+        """
+        self._target = target
+        self._pair = pair
+        self._trials = trials
+        self._per_step = target.pays_per_step
+        self._direction = best_direction(target, pair)
+
+    def scores(self, records: Records, noise: NoiseSource, progress: Progress) -> Scores:
+        """Return the scores of independent releases.
+
+        Args:
+            records: What the curator holds.
+            noise: Of the curator.
+            progress: Told how many answers there are.
+
+        Returns:
+            One score a release, infinity for an answer that was an error.
+
+        Raises:
+            BudgetTooSmall: If no budget affords a release.
+        """
+        scores: list[float] = []
+        with throw_away_curator(records, noise) as curator:
+            while len(scores) < self._trials:
+                left = self._trials - len(scores)
+                got = self._steps(curator, left) if self._per_step else self._runs(curator, left)
+                if not got:
+                    msg = "noise_multiplier: one release costs more than the largest budget"
+                    raise BudgetTooSmall(msg)
+                scores += got
+                progress(len(scores))
+        return np.array(scores)
+
+    def _steps(self, curator: ThrowAwayCurator, most: int) -> list[float]:
+        """Spend a budget on one run; each of its steps is a release."""
+        dataset = curator.new_dataset()
+        steps = min(most, curator.client.affordable_steps(dataset, self._target))
+        if not steps:
+            return []
+        run_id = curator.client.open_run(dataset, self._target, steps)
+        return [self._score(curator, run_id, step) for step in range(1, steps + 1)]
+
+    def _runs(self, curator: ThrowAwayCurator, most: int) -> list[float]:
+        """Spend a budget on runs; each makes one release."""
+        dataset = curator.new_dataset()
+        scores: list[float] = []
+        while len(scores) < most:
+            try:
+                run_id = curator.client.open_run(dataset, self._target, 1)
+            except BudgetSpent:
+                break
+            except AnswerFailed:
+                scores.append(math.inf)
+            else:
+                scores.append(self._score(curator, run_id, 1))
+        return scores
+
+    def _score(self, curator: ThrowAwayCurator, run_id: str, step: int) -> float:
+        try:
+            answer = curator.client.step(run_id, step, _SHAPE, self._pair.samples)
+        except AnswerFailed:
+            return math.inf
+        return float(self._direction @ answer)

@@ -1,0 +1,113 @@
+"""A record that the mechanism's private computation cannot survive, for throw-away curators only.
+
+Each torch function that would touch the record's pixels raises. Only its shape can be read, and
+rows can be taken apart, as the guards of the sanitizer do after a failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, cast, final
+
+import torch
+from torch import Tensor
+
+from curator.data.sampling import PrivateRecords
+from curator.privacy.event import SamplingRate
+from curator.privacy.noise import NoiseSource
+from curator.privacy.private import Private
+from curator.privacy.records import RecordBatch
+
+_HARMLESS = frozenset({"__get__", "dim", "size", "__len__", "unbind", "__iter__"})
+
+
+class Records(Protocol):
+    """What the service asks of the records of a data set."""
+
+    def poisson_batch(
+        self, rate: SamplingRate, capacity: int, noise: NoiseSource
+    ) -> Private[RecordBatch]:
+        """Return a fresh Poisson sample."""
+        ...
+
+    def batches(self, rows: int) -> Iterator[Private[RecordBatch]]:
+        """Return every record once."""
+        ...
+
+
+class CanaryFailure(RuntimeError):
+    """The failing record was computed with."""
+
+
+@final
+class _Unusable(Tensor):
+    """Pixels that raise as soon as they are used."""
+
+    @classmethod
+    def __torch_function__(
+        cls,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Let shapes through and refuse everything else.
+
+        Raises:
+            CanaryFailure: If the pixels would be used.
+        """
+        if getattr(func, "__name__", "") not in _HARMLESS:
+            raise CanaryFailure
+        return super().__torch_function__(func, types, args, kwargs or {})  # type: ignore[no-untyped-call]
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """Stands in for the sealed box of a batch that holds nothing but the public canary."""
+
+    batch: RecordBatch
+
+    def unseal(self) -> RecordBatch:
+        """Return the batch."""
+        return self.batch
+
+
+@final
+class FailingRecords:
+    """Other records and one that fails: Poisson sampling draws its coin apart from theirs."""
+
+    def __init__(self, others: PrivateRecords, dimension: int) -> None:
+        """Take the records beside the failing one.
+
+        Args:
+            others: May be none.
+            dimension: Pixels of an image.
+        """
+        self._others = others
+        self._dimension = dimension
+
+    def poisson_batch(
+        self, rate: SamplingRate, capacity: int, noise: NoiseSource
+    ) -> Private[RecordBatch]:
+        """Return a sample: with probability `rate` one that fails, else the others' alone."""
+        coin = int(noise.uniform_words(1).item()) % (1 << 64)
+        if coin < rate.numerator:
+            return self._failing(capacity)
+        return self._others.poisson_batch(rate, capacity, noise)
+
+    def batches(self, rows: int) -> Iterator[Private[RecordBatch]]:
+        """Return the others' batches, then one with the failing record."""
+        yield from self._others.batches(rows)
+        yield self._failing(rows)
+
+    def _failing(self, rows: int) -> Private[RecordBatch]:
+        levels = torch.zeros((rows, self._dimension), dtype=torch.uint8)
+        mask = torch.arange(rows) == 0
+        batch = RecordBatch(
+            levels_MD=levels.as_subclass(_Unusable),
+            labels_M=torch.zeros(rows, dtype=torch.int64),
+            mask_M=mask,
+            units_M=torch.where(mask, 0, -1),
+        )
+        return cast("Private[RecordBatch]", _Box(batch))
