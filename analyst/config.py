@@ -150,6 +150,9 @@ def _add_sample(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--weights", choices=("ema", "generator"), default="ema", help="averaged or last [ema]"
     )
+    # accepted like everywhere else, though sampling asks no curator: it is free post-processing
+    parser.add_argument("--curator", dest="unused_curator", help=argparse.SUPPRESS)
+    parser.add_argument("--credentials", dest="unused_credentials", help=argparse.SUPPRESS)
 
 
 def _add_evaluate(parser: argparse.ArgumentParser) -> None:
