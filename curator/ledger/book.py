@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
+from itertools import chain
 from typing import assert_never
 
-from curator.accounting.cost import total_cost
+from curator.accounting.cost import Cost, total_cost
 from curator.errors import BudgetExhausted, RunClosed, UnknownDataset, UnknownRun
 from curator.ledger import entries
 from curator.ledger.chain import GENESIS, Entry
@@ -25,15 +26,21 @@ from curator.ledger.records import (
     RunOpening,
     RunState,
     RunStatus,
+    Use,
 )
 
 
 @dataclass(slots=True)
 class Book:
-    """The data sets and runs that a question or a change is about, or all of them."""
+    """The data sets and runs that a question or a change is about, or all of them.
+
+    `settled` counts the uses of each data set's closed runs, of which `runs` may lack some or all:
+    nothing about a closed run changes any more, so it need not be looked at again.
+    """
 
     datasets: dict[str, DatasetState] = field(default_factory=dict)
     runs: dict[str, RunState] = field(default_factory=dict)
+    settled: dict[str, dict[Cost, int]] = field(default_factory=dict)
 
     def dataset(self, name: str) -> DatasetState:
         """Return one data set.
@@ -56,14 +63,21 @@ class Book:
         return self.runs[run_id]
 
     def account(self, name: str) -> Account:
-        """Return the totals of one data set, summed over all its runs."""
+        """Return the totals of one data set, over all its runs."""
         state = self.dataset(name)
-        runs = [run for run in self.runs.values() if run.dataset == name]
+        settled = self.settled.get(name, {}).items()
+        runs = [run for run in self.runs.values() if run.dataset == name and run.is_open]
         return Account(
             rule=state.rule,
-            spent=total_cost(use for run in runs for use in run.spent_uses),
-            reserved=total_cost(use for run in runs for use in run.reserved_uses),
+            spent=total_cost(chain(settled, *(run.spent_uses for run in runs))),
+            reserved=total_cost(chain(settled, *(run.reserved_uses for run in runs))),
         )
+
+    def settle(self, dataset: str, uses: Iterable[Use]) -> None:
+        """Count what a closed run used, once and for good."""
+        counts = self.settled.setdefault(dataset, {})
+        for cost, count in uses:
+            counts[cost] = counts.get(cost, 0) + count
 
     def apply(self, happening: entries.Happening, at: str) -> DatasetState | RunState:
         """Check that something may happen, and let it.
@@ -83,6 +97,8 @@ class Book:
             case event:
                 state = after(self.run(event.run_id), event, at)
                 self.runs[event.run_id] = state
+                if not state.is_open:
+                    self.settle(state.dataset, state.spent_uses)
                 return state
 
     def _register(self, happening: entries.DatasetRegistered, at: str) -> DatasetState:

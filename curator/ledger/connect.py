@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event, insert, select
 from sqlalchemy import inspect as inspect_tables
-from sqlalchemy.exc import SQLAlchemyError
 
 from curator.errors import LedgerUnavailable
 from curator.ledger import schema
+from curator.ledger.migrations.upgrade import upgrade
 from curator.ledger.records import LedgerFromTheFuture
 
 
@@ -55,15 +52,21 @@ def reader_engine(path: Path) -> Engine:
 
 
 def create_tables(connection: Connection) -> None:
-    """Make the tables of an empty ledger; leave an existing one as it is.
+    """Make the tables of an empty ledger, upgrade those of an older one.
 
     Raises:
         LedgerFromTheFuture: If a newer version wrote it.
+        LedgerUnavailable: If it could not be upgraded.
     """
     if not inspect_tables(connection).get_table_names():
         schema.metadata.create_all(connection)
+        if connection.dialect.name == "postgresql":
+            schema.leases.create(connection)
         row = {"key": "schema_version", "value": str(schema.SCHEMA_VERSION)}
         connection.execute(insert(schema.meta).values(row))
+    written = _written_version(connection)
+    if written.isdecimal() and int(written) < schema.SCHEMA_VERSION:
+        upgrade(connection, written)
     refuse_other_versions(connection)
 
 
@@ -72,9 +75,12 @@ def refuse_other_versions(connection: Connection) -> None:
 
     Raises:
         LedgerFromTheFuture: If this version does not know it.
+        LedgerUnavailable: If it is older, and only a writer may upgrade it.
     """
-    query = select(schema.meta.c.value).where(schema.meta.c.key == "schema_version")
-    written = connection.execute(query).scalar_one()
+    written = _written_version(connection)
+    if written.isdecimal() and int(written) < schema.SCHEMA_VERSION:
+        msg = f"the ledger has schema version {written}; 'curator serve' upgrades it"
+        raise LedgerUnavailable(msg)
     if written != str(schema.SCHEMA_VERSION):
         msg = (
             f"the ledger has schema version {written}, this software {schema.SCHEMA_VERSION}. "
@@ -83,24 +89,14 @@ def refuse_other_versions(connection: Connection) -> None:
         raise LedgerFromTheFuture(msg)
 
 
+def _written_version(connection: Connection) -> str:
+    query = select(schema.meta.c.value).where(schema.meta.c.key == "schema_version")
+    return str(connection.execute(query).scalar_one())
+
+
 def _begin_immediate(connection: Connection) -> Any:
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def _begin(connection: Connection) -> Any:
     connection.exec_driver_sql("BEGIN")
-
-
-@contextmanager
-def failing_closed(engine: Engine) -> Iterator[None]:
-    """Turn every error of the database into `LedgerUnavailable` and forget its connections.
-
-    Raises:
-        LedgerUnavailable: If the database or the disk failed.
-    """
-    try:
-        yield
-    except (SQLAlchemyError, sqlite3.Error, OSError) as error:
-        engine.dispose()
-        msg = "the ledger's database failed"
-        raise LedgerUnavailable(msg) from error

@@ -16,6 +16,9 @@ from curator.privacy.event import PrivacyEvent, check_num_steps
 
 ACCOUNTANT: Final = RULE_NAME
 
+Use = tuple[Cost, int]
+"""A cost, and how often it counts."""
+
 
 class LedgerConflict(ValueError):
     """The caller asked for something that cannot follow what is written; a mistake in a program."""
@@ -31,6 +34,10 @@ class RunExists(LedgerConflict):
 
 class HolderLost(LedgerUnavailable):
     """Another process took the run over; this one may neither count nor release anything."""
+
+
+class HolderAlive(LedgerUnavailable):
+    """Another process holds the run, and its lease has not run out."""
 
 
 class LedgerLocked(RuntimeError):
@@ -153,12 +160,12 @@ class RunState:
         return self.status is RunStatus.OPEN
 
     @property
-    def spent_uses(self) -> tuple[tuple[Cost, int], tuple[Cost, int]]:
+    def spent_uses(self) -> tuple[Use, Use]:
         """What may have been answered: the setup once begun, and the steps up to the mark."""
         return (self.setup, int(self.setup_begun)), (self.step, self.used)
 
     @property
-    def reserved_uses(self) -> tuple[tuple[Cost, int], tuple[Cost, int]]:
+    def reserved_uses(self) -> tuple[Use, Use]:
         """What nobody else may use: all that was declared while open, then what was spent."""
         if self.is_open:
             return (self.setup, 1), (self.step, self.num_steps)

@@ -8,7 +8,7 @@ from dataclasses import asdict, fields
 from functools import lru_cache
 from typing import Final
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, Integer, cast, func, insert, select, update
 
 from curator.accounting.cost import Cost
 from curator.accounting.rule import BudgetRule
@@ -16,7 +16,7 @@ from curator.ledger import schema
 from curator.ledger.book import Book
 from curator.ledger.chain import GENESIS, Entry, canonical_json
 from curator.ledger.entries import dataset_fields
-from curator.ledger.records import DatasetRegistration, DatasetState, RunState, RunStatus
+from curator.ledger.records import DatasetRegistration, DatasetState, RunState, RunStatus, Use
 from curator.privacy.adjacency import Adjacency, Relation, Unit
 from curator.privacy.budget import Budget
 
@@ -31,6 +31,30 @@ def load_book(connection: Connection, dataset: str | None = None) -> Book:
     return Book(
         datasets=load_datasets(connection, dataset), runs=load_runs(connection, dataset=dataset)
     )
+
+
+def load_account(connection: Connection, dataset: str) -> Book:
+    """Return one data set with its open runs; its closed runs are counted by the database."""
+    book = Book(
+        datasets=load_datasets(connection, dataset),
+        runs=load_runs(connection, dataset=dataset, status=RunStatus.OPEN),
+    )
+    book.settle(dataset, _settled(connection, dataset))
+    return book
+
+
+def _settled(connection: Connection, dataset: str) -> list[Use]:
+    """Return the uses of the closed runs: counts are summed, costs are not."""
+    table = schema.runs
+    closed = (table.c.dataset == dataset) & (table.c.status == str(RunStatus.CLOSED))
+    uses: list[Use] = []
+    for cost, count in (
+        (table.c.setup, cast(table.c.setup_begun, Integer)),
+        (table.c.step, table.c.used),
+    ):
+        query = select(cost, func.sum(count)).where(closed).group_by(cost)
+        uses += [(_cost(text), int(times)) for text, times in connection.execute(query)]
+    return uses
 
 
 def load_datasets(connection: Connection, name: str | None = None) -> dict[str, DatasetState]:
@@ -58,6 +82,7 @@ def load_runs(
     run_id: str | None = None,
     dataset: str | None = None,
     analyst: str | None = None,
+    status: RunStatus | None = None,
 ) -> dict[str, RunState]:
     """Return the runs that fit, in the order in which they were opened."""
     table = schema.runs
@@ -66,6 +91,7 @@ def load_runs(
         (table.c.run_id, run_id),
         (table.c.dataset, dataset),
         (table.c.analyst, analyst),
+        (table.c.status, status),
     ):
         if wanted is not None:
             query = query.where(column == wanted)

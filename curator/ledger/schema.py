@@ -9,6 +9,7 @@ from sqlalchemy import (
     DDL,
     Boolean,
     Column,
+    DateTime,
     Float,
     ForeignKey,
     Integer,
@@ -88,6 +89,18 @@ setup_payloads = Table(
     Column("payload", LargeBinary, nullable=False),
 )
 
+leases = Table(  # of a ledger that several processes write; no part of the account
+    "leases",
+    MetaData(),
+    Column("holder", String(200), primary_key=True),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+)
+
+_REFUSE_IN_POSTGRESQL: Final = """
+CREATE OR REPLACE FUNCTION weir_append_only() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN RAISE EXCEPTION '%% is append-only', TG_TABLE_NAME; END $$
+"""
+
 for _table in (entries, setup_payloads):
     for _verb in ("UPDATE", "DELETE"):
         event.listen(
@@ -97,6 +110,16 @@ for _table in (entries, setup_payloads):
                 f"CREATE TRIGGER {_table.name}_no_{_verb.lower()} BEFORE {_verb} ON {_table.name} "
                 f"BEGIN SELECT RAISE(ABORT, '{_table.name} is append-only'); END"
             ).execute_if(dialect="sqlite"),
+        )
+    _trigger = (
+        f"CREATE TRIGGER {_table.name}_append_only BEFORE UPDATE OR DELETE OR TRUNCATE "
+        f"ON {_table.name} FOR EACH STATEMENT EXECUTE FUNCTION weir_append_only()"
+    )
+    for _statement in (_REFUSE_IN_POSTGRESQL, _trigger):
+        event.listen(
+            _table,
+            "after_create",
+            DDL(_statement).execute_if(dialect="postgresql"),  # type: ignore[no-untyped-call]
         )
 
 

@@ -71,6 +71,17 @@ def check_shown(told: Book, shown: Book) -> None:
             raise ChainBroken(msg)
 
 
+def check_counted(told: Book, counted: Book, name: str) -> None:
+    """Check that the totals that a database counts are those of the entries.
+
+    Raises:
+        ChainBroken: If they differ.
+    """
+    if told.account(name) != counted.account(name):
+        msg = f"the closed runs of data set {name!r} are counted otherwise than its entries say"
+        raise ChainBroken(msg)
+
+
 def statement_of(book: Book, name: str) -> Statement:
     """Return the statement of one data set of `book`."""
     state, account = book.dataset(name), book.account(name)

@@ -9,6 +9,7 @@ from curator.ledger.ledger import Ledger
 from curator.ledger.memory import MemoryLedger
 from curator.ledger.sql import SqlLedger
 from tests.contract.ledger_contract import LedgerContract
+from tests.contract.postgres_server import postgres_or_skip
 from tests.fakes.clock import FakeClock
 
 
@@ -22,5 +23,13 @@ class TestSqlLedger(LedgerContract):
     @pytest.fixture
     def ledger(self, tmp_path: Path) -> Iterator[Ledger]:  # type: ignore[override]
         ledger = SqlLedger.open_writer(tmp_path / "ledger.sqlite", FakeClock())
+        yield ledger
+        ledger.close()
+
+
+class TestPostgresLedger(LedgerContract):
+    @pytest.fixture
+    def ledger(self) -> Iterator[Ledger]:  # type: ignore[override]
+        ledger = SqlLedger.open_database(postgres_or_skip().fresh(), FakeClock())
         yield ledger
         ledger.close()

@@ -29,6 +29,7 @@ from curator.ledger.ledger import Ledger, LedgerConflict
 from curator.ledger.memory import MemoryLedger
 from curator.ledger.sql import SqlLedger
 from tests.contract.ledger_values import SETUP, STEP, most_steps, opening, registration
+from tests.contract.postgres_server import postgres_or_skip
 from tests.fakes.clock import FakeClock
 from tests.property.model_ledger import ModelLedger
 
@@ -171,7 +172,29 @@ class SqlMachine(LedgerMachine):
             shutil.rmtree(self.folder)
 
 
+class PostgresMachine(LedgerMachine):
+    """A crash leaves what was committed; another process opens it."""
+
+    def create(self) -> Ledger:
+        self.url = postgres_or_skip().fresh()
+        self.opened = SqlLedger.open_database(self.url, self.clock)
+        return self.opened
+
+    @rule()
+    def crash(self) -> None:
+        self.opened.close()
+        self.ledger = self.opened = SqlLedger.open_database(self.url, self.clock)
+
+    def teardown(self) -> None:
+        try:
+            super().teardown()
+        finally:
+            self.opened.close()
+
+
 TestMemoryLedgerMachine = LedgerMachine.TestCase
 TestMemoryLedgerMachine.settings = SETTINGS
 TestSqlLedgerMachine = SqlMachine.TestCase
 TestSqlLedgerMachine.settings = SETTINGS
+TestPostgresLedgerMachine = PostgresMachine.TestCase
+TestPostgresLedgerMachine.settings = settings(SETTINGS, max_examples=100 if FULL else 6)

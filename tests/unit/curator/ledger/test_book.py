@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import pytest
 
+from curator.accounting.cost import event_cost
 from curator.accounting.rule import BudgetRule
 from curator.errors import UnknownDataset
 from curator.ledger import entries
 from curator.ledger.book import Book, replay
 from curator.ledger.chain import GENESIS, Entry
 from curator.ledger.records import ChainBroken, LedgerConflict
+from curator.ledger.shared import check_counted
 from curator.privacy.budget import Budget
-from tests.contract.ledger_values import BUDGET, most_steps, opening, registration
+from tests.contract.ledger_values import BUDGET, STEP, most_steps, opening, registration
 
 
 def written(*happenings: entries.Happening) -> list[Entry]:
@@ -67,3 +69,21 @@ def test_a_gap_is_named() -> None:
 def test_an_empty_book_knows_nothing() -> None:
     with pytest.raises(UnknownDataset):
         Book().account("d")
+
+
+def test_a_closed_run_is_counted_once_and_a_database_must_count_the_same() -> None:
+    book, _ = replay(
+        written(
+            REGISTERED,
+            entries.RunOpened(opening=opening(), holder="h"),
+            entries.MarkAdvanced(run_id="r", holder="h", epoch=1, used=5),
+            entries.RunClosed(run_id="r", holder="h", epoch=1, used=4, reason=""),
+        )
+    )
+    assert book.account("d").spent == book.account("d").reserved == event_cost(STEP) * 4
+    counted = Book(datasets=book.datasets)
+    counted.settle("d", [(event_cost(STEP), 3)])
+    with pytest.raises(ChainBroken, match="closed runs of data set 'd'"):
+        check_counted(book, counted, "d")
+    counted.settle("d", [(event_cost(STEP), 1)])
+    check_counted(book, counted, "d")

@@ -1,0 +1,97 @@
+"""How a ledger in PostgreSQL is opened, so that several processes may write it in turn.
+
+Every change first locks the table of entries against other writers, before its snapshot is taken:
+the chain has one head, so changes are serial anyway, and waiting is cheaper than starting again.
+Serializable isolation stays on underneath; what it refuses is tried again a few times. A process
+that stops inside a transaction is thrown out by the server, so that it cannot hold up the others.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any, Final
+
+from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy.engine import URL, make_url
+
+from curator.errors import LedgerUnavailable
+
+_SETTINGS: Final = (
+    ("synchronous_commit", "on"),
+    ("lock_timeout", "10000"),
+    ("idle_in_transaction_session_timeout", "4000"),
+    ("timezone", "UTC"),
+    ("client_encoding", "UTF8"),
+)
+_CONNECT_SECONDS: Final = 5
+_MIGRATION_LOCK: Final = 0x57656972  # any constant that nobody else uses
+
+
+def database_url(location: str) -> URL:
+    """Return the URL of a PostgreSQL database, through psycopg 3.
+
+    Raises:
+        LedgerUnavailable: If it is the URL of something else; the text does not repeat it.
+    """
+    url = make_url(location)
+    if url.get_backend_name() != "postgresql":
+        msg = "a ledger in a database needs a postgresql:// URL"
+        raise LedgerUnavailable(msg)
+    return url.set(drivername="postgresql+psycopg")
+
+
+def writer_engine(url: URL) -> Engine:
+    """Return an engine whose transactions are serializable and begin by waiting for their turn."""
+    engine = _engine(url, isolation_level="SERIALIZABLE", pool_size=1, max_overflow=0)
+    event.listen(engine, "begin", _wait_for_turn)
+    return engine
+
+
+def reader_engine(url: URL) -> Engine:
+    """Return an engine whose transactions read one snapshot and cannot write."""
+    return _engine(url, isolation_level="REPEATABLE READ", read_only=True)
+
+
+def maintenance_engine(url: URL) -> Engine:
+    """Return an engine for making and upgrading tables: one process at a time."""
+    engine = _engine(url, isolation_level="READ COMMITTED", pool_size=1, max_overflow=0)
+    event.listen(engine, "begin", _lock_migrations)
+    return engine
+
+
+def refuse_forgetful_servers(connection: Connection) -> None:
+    """Check that the server syncs what it says it has committed.
+
+    Raises:
+        LedgerUnavailable: If it was told not to.
+    """
+    for setting in ("fsync", "full_page_writes"):
+        if connection.execute(text(f"SHOW {setting}")).scalar_one() != "on":
+            msg = f"the PostgreSQL server runs with {setting} off, so a crash may forget charges"
+            raise LedgerUnavailable(msg)
+
+
+def _engine(url: URL, *, read_only: bool = False, **options: Any) -> Engine:
+    """Return an engine with the settings that every connection needs.
+
+    Raises:
+        LedgerUnavailable: If the driver is not installed.
+    """
+    asked = url.query.get("options", "")
+    settings = [asked if isinstance(asked, str) else " ".join(asked)]
+    settings += [f"-c {name}={value}" for name, value in _SETTINGS]
+    if read_only:
+        settings.append("-c default_transaction_read_only=on")
+    if find_spec("psycopg") is None:
+        msg = "a ledger in PostgreSQL needs psycopg: pip install 'psycopg[binary]'"
+        raise LedgerUnavailable(msg)
+    arguments = {"options": " ".join(settings), "connect_timeout": _CONNECT_SECONDS}
+    return create_engine(url, connect_args=arguments, **options)
+
+
+def _wait_for_turn(connection: Connection) -> Any:
+    connection.exec_driver_sql("LOCK TABLE entries IN SHARE ROW EXCLUSIVE MODE")
+
+
+def _lock_migrations(connection: Connection) -> Any:
+    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})")

@@ -1,0 +1,32 @@
+"""A location is the path of a SQLite file or the URL of a PostgreSQL schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from curator.ledger.sql import SqlLedger
+from tests.fakes.clock import FakeClock
+
+
+def _is_database(location: str) -> bool:
+    return location.startswith("postgresql://")
+
+
+def open_ledger(location: str) -> SqlLedger:
+    if _is_database(location):
+        return SqlLedger.open_database(location, FakeClock())
+    return SqlLedger.open_writer(Path(location), FakeClock())
+
+
+@contextmanager
+def reading(location: str) -> Iterator[SqlLedger]:
+    if _is_database(location):
+        ledger = SqlLedger.open_database_reader(location, FakeClock())
+    else:
+        ledger = SqlLedger.open_reader(Path(location), FakeClock())
+    try:
+        yield ledger
+    finally:
+        ledger.close()

@@ -1,0 +1,60 @@
+"""Three seeds of the crash harness at every point, and proof that it finds the naive out."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.contract.postgres_server import postgres_or_skip
+from tests.crash.full import SCRATCH
+from tests.crash.harness import Broken, Zygote, kill_once
+from tests.crash.points import POINTS
+from tests.crash.workload import LARGEST_BLOCK
+
+SEEDS = range(3)
+
+
+@pytest.fixture(scope="module")
+def zygote() -> Iterator[Zygote]:
+    with Zygote() as started:
+        yield started
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="weir-crash-", dir=SCRATCH) as name:
+        yield Path(name)
+
+
+def test_there_are_at_least_twelve_points_and_the_child_imports_the_ledger_only(
+    zygote: Zygote,
+) -> None:
+    assert len(set(POINTS)) >= 12
+    assert zygote.heavy_imports == []
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_there_it_never_under_counts(zygote: Zygote, folder: Path, point: str) -> None:
+    for seed in SEEDS:
+        location, journal = str(folder / f"{seed}.sqlite"), folder / f"{seed}.journal"
+        assert kill_once(zygote, location, journal, point, seed).over_count <= LARGEST_BLOCK
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_there_beside_postgresql_neither(zygote: Zygote, folder: Path, point: str) -> None:
+    server = postgres_or_skip()
+    for seed in SEEDS:
+        location, journal = server.fresh(), folder / f"{seed}.journal"
+        assert kill_once(zygote, location, journal, point, seed).over_count <= LARGEST_BLOCK
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_ledger_that_charges_afterwards_is_found_out(
+    zygote: Zygote, folder: Path, seed: int
+) -> None:
+    location, journal = str(folder / "ledger.sqlite"), folder / "journal"
+    with pytest.raises(Broken, match=r"delivered .* and was charged"):
+        kill_once(zygote, location, journal, "advance:delivered", seed, "naive")

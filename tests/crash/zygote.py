@@ -1,0 +1,67 @@
+"""A small process that has imported the ledger and forks one child for each case.
+
+It reads one JSON case a line and answers the child's exit status; a fork costs milliseconds where
+an import costs half a second. It imports no torch, and says so when it starts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from typing import Final
+
+from curator.accounting.rule import BudgetRule
+from curator.ledger.ledger import Ledger
+from tests.contract.ledger_values import BUDGET, SETUP, opening
+from tests.crash.locations import open_ledger
+from tests.crash.naive import ComputesThenCharges
+from tests.crash.points import ANYWHERE, Reaper
+from tests.crash.workload import Case, Workload
+
+_LONGEST_LIFE: Final = 0.3  # seconds, of a child that is killed anywhere
+
+
+def live(case: Case) -> None:
+    reaper = Reaper(case.point, case.times)
+    reaper.plant()
+    ledger: Ledger = reaper.during("migrate", lambda: open_ledger(case.location))
+    if case.kind == "naive":
+        ledger = ComputesThenCharges(ledger)
+    Workload(case, ledger, reaper).run()
+
+
+def serve_one(case: Case) -> int:
+    """Fork, wait, and return the exit status: -9 for a killed child."""
+    child = os.fork()
+    if not child:
+        try:
+            live(case)
+        except BaseException as error:  # noqa: BLE001 - a child says why and never returns
+            sys.stderr.write(f"{case}: {error!r}\n")
+            sys.stderr.flush()
+            os._exit(1)
+        os._exit(0)
+    if case.point == ANYWHERE and case.life == 0:
+        time.sleep(_LONGEST_LIFE * (case.seed * 0.618 % 1))
+        os.kill(child, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def main() -> None:
+    heavy = sorted({"torch", "scipy", "grpc", "fastapi"} & set(sys.modules))
+    opening(setup=SETUP), BudgetRule.register(BUDGET)  # so that no child computes costs anew
+    _say(json.dumps(heavy))
+    for line in sys.stdin:
+        _say(str(serve_one(Case(**json.loads(line)))))
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""Upgrades happen at opening, whole or not at all, and lead to the tables of a new ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, inspect, text
+
+from curator.errors import LedgerUnavailable
+from curator.ledger import connect, postgres, schema
+from curator.ledger.migrations.upgrade import FOLDER, upgrade
+from curator.ledger.sql import SqlLedger
+from curator.ledger.store import Store
+from tests.contract.ledger_values import opening, registration
+from tests.contract.postgres_server import postgres_or_skip
+from tests.fakes.clock import FakeClock
+
+pytest.importorskip("alembic", reason="alembic is not installed")
+
+SECOND = """
+from alembic import op
+import sqlalchemy as sa
+revision, down_revision, branch_labels, depends_on = "2", "1", None, None
+def upgrade():
+    op.add_column("meta", sa.Column("note", sa.Text))
+    {then}
+"""
+
+
+def sqlite_store(path: Path) -> Store:
+    return Store(reader=connect.reader_engine(path), writer=connect.writer_engine(path))
+
+
+def tables(connection: Connection) -> dict[str, object]:
+    """Everything about the tables that two ways of making them must agree on."""
+    found = inspect(connection)
+    return {
+        name: (
+            sorted(
+                (column["name"], repr(column["type"]), column["nullable"])
+                for column in found.get_columns(name)
+            ),
+            found.get_pk_constraint(name)["constrained_columns"],
+            sorted(item["column_names"] for item in found.get_unique_constraints(name)),
+            sorted((str(item["name"]), item["column_names"]) for item in found.get_indexes(name)),
+            sorted(
+                (item["constrained_columns"], item["referred_table"], item["referred_columns"])
+                for item in found.get_foreign_keys(name)
+            ),
+        )
+        for name in found.get_table_names()
+        if name != "alembic_version"
+    }
+
+
+def triggers(connection: Connection) -> list[str]:
+    query = (
+        "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+        if connection.dialect.name == "sqlite"
+        else "SELECT tgname FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid "
+        "WHERE NOT tgisinternal AND relnamespace = current_schema()::regnamespace"
+    )
+    return sorted(connection.execute(text(query)).scalars())
+
+
+def made_by(store: Store, make: Callable[[Connection], None]) -> tuple[object, object]:
+    def work(connection: Connection) -> tuple[object, object]:
+        make(connection)
+        return tables(connection), triggers(connection)
+
+    try:
+        return store.change(work)
+    finally:
+        store.close()
+
+
+def from_nothing(connection: Connection) -> None:
+    upgrade(connection, "base")
+
+
+def test_the_revisions_lead_to_the_tables_of_a_new_ledger(tmp_path: Path) -> None:
+    stores = []
+    for name in ("new", "upgraded"):
+        connect.make_private_file(tmp_path / name)
+        stores.append(sqlite_store(tmp_path / name))
+    assert made_by(stores[0], connect.create_tables) == made_by(stores[1], from_nothing)
+
+
+def test_the_revisions_lead_to_the_same_tables_in_postgresql() -> None:
+    stores = []
+    for _ in range(2):
+        url = postgres.database_url(postgres_or_skip().fresh())
+        reader, writer = postgres.reader_engine(url), postgres.maintenance_engine(url)
+        stores.append(Store(reader=reader, writer=writer))
+    assert made_by(stores[0], connect.create_tables) == made_by(stores[1], from_nothing)
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """A ledger of version 1 with something in it."""
+    path = tmp_path / "ledger.sqlite"
+    ledger = SqlLedger.open_writer(path, FakeClock())
+    ledger.register_dataset(registration())
+    ledger.open_run(opening(), "h")
+    ledger.advance_mark("r", "h", 1, 4)
+    ledger.close()
+    return path
+
+
+def plan_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str) -> None:
+    """Pretend that this software has schema version 2."""
+    versions = tmp_path / "versions"
+    versions.mkdir()
+    (versions / "v1.py").write_text((FOLDER / "versions" / "v1_baseline.py").read_text())
+    (versions / "v2.py").write_text(SECOND.format(then=then))
+    monkeypatch.setattr(schema, "SCHEMA_VERSION", 2)
+    monkeypatch.setattr(
+        connect, "upgrade", lambda connection, written: upgrade(connection, written, versions)
+    )
+
+
+def test_an_older_ledger_is_upgraded_at_opening(
+    old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan_second(tmp_path, monkeypatch, "pass")
+    with pytest.raises(LedgerUnavailable, match="'curator serve' upgrades it"):
+        SqlLedger.open_reader(old, FakeClock())
+    for _ in range(2):
+        ledger = SqlLedger.open_writer(old, FakeClock())
+        assert ledger.run("r").used == 4
+        with ledger._store.reading() as connection:
+            columns = [column["name"] for column in inspect(connection).get_columns("meta")]
+        assert columns == ["key", "value", "note"]
+        ledger.close()
+    SqlLedger.open_reader(old, FakeClock()).close()
+
+
+@pytest.mark.parametrize("then", ["op.execute('nonsense')", "raise OSError"])
+def test_an_upgrade_that_fails_leaves_the_ledger_as_it_was(
+    old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    with monkeypatch.context() as newer:
+        plan_second(tmp_path, newer, then)
+        with pytest.raises(LedgerUnavailable):
+            SqlLedger.open_writer(old, FakeClock())
+    ledger = SqlLedger.open_writer(old, FakeClock())
+    assert ledger.run("r").used == 4
+    with ledger._store.reading() as connection:
+        assert "note" not in str(inspect(connection).get_columns("meta"))
+    ledger.close()
