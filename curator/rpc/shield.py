@@ -16,8 +16,9 @@ from contextlib import contextmanager
 from typing import Any, NoReturn, TypeAlias, cast, final
 
 import grpc
+from grpc_health.v1 import health_pb2
 
-from curator.errors import CuratorError, TooManyCalls
+from curator.errors import CuratorError, TooManyCalls, Unauthenticated
 from curator.rpc.identity import Authenticator
 from curator.rpc.status import REFUSAL_KEY, encode_refusal, status_code, status_text
 from curator.service.caller import Caller
@@ -25,11 +26,13 @@ from curator.telemetry.log import log_request
 
 _logger = logging.getLogger(__name__)
 _CALLS_PER_CALLER = 24
+_HEALTH_CHECK = "/grpc.health.v1.Health/Check"
 _OPEN_METHODS = ("/grpc.health.v1.Health/", "/grpc.reflection.")
 
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"  # generic in the stubs only
 Details = grpc.HandlerCallDetails
 Behaviour = Callable[..., Any]
+Metadata = dict[str, str | bytes]
 
 
 def caller_of(context: grpc.ServicerContext) -> Caller:
@@ -68,6 +71,8 @@ class Shield(grpc.ServerInterceptor):  # type: ignore[type-arg]
             The wrapped handler.
         """
         method = str(handler_call_details.method)
+        if method == _HEALTH_CHECK:
+            return _answering_at_once(continuation(handler_call_details))
         if method.startswith(_OPEN_METHODS):
             return continuation(handler_call_details)
         try:
@@ -80,7 +85,12 @@ class Shield(grpc.ServerInterceptor):  # type: ignore[type-arg]
             return None
         if handler.request_streaming:
             return grpc.stream_stream_rpc_method_handler(
-                self._streaming(cast("Behaviour", handler.stream_stream), method, caller),
+                self._streaming(
+                    cast("Behaviour", handler.stream_stream),
+                    method,
+                    caller,
+                    dict(handler_call_details.invocation_metadata),
+                ),
                 handler.request_deserializer,
                 handler.response_serializer,
             )
@@ -105,12 +115,27 @@ class Shield(grpc.ServerInterceptor):  # type: ignore[type-arg]
 
         return guarded
 
-    def _streaming(self, behaviour: Behaviour, method: str, caller: Caller) -> Behaviour:
+    def _streaming(
+        self, behaviour: Behaviour, method: str, caller: Caller, metadata: Metadata
+    ) -> Behaviour:
         def guarded(requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
             with self._guard(context, method, caller):
-                yield from behaviour(requests, context)
+                yield from behaviour(self._still_known(requests, caller, metadata), context)
 
         return guarded
+
+    def _still_known(
+        self, requests: Iterator[Any], caller: Caller, metadata: Metadata
+    ) -> Iterator[Any]:
+        """Pass messages on while the credentials hold: revoking them ends an open stream too.
+
+        Raises:
+            Unauthenticated: If they have ended, or are another caller's.
+        """
+        for request in requests:
+            if self._authenticator.caller(metadata) != caller:
+                raise Unauthenticated
+            yield request
 
     @contextmanager
     def _counted(self, caller: Caller) -> Iterator[None]:
@@ -160,6 +185,21 @@ class Shield(grpc.ServerInterceptor):  # type: ignore[type-arg]
                 outcome=outcome,
                 seconds=time.monotonic() - started,
             )
+
+
+def _answering_at_once(handler: Handler | None) -> Handler | None:
+    """Answer a health check without waiting for its message, which may never come."""
+    if handler is None:
+        return None
+    check = cast("Behaviour", handler.unary_unary)
+
+    def answer(requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
+        del requests
+        yield check(health_pb2.HealthCheckRequest(), context)
+
+    return grpc.stream_stream_rpc_method_handler(
+        answer, handler.request_deserializer, handler.response_serializer
+    )
 
 
 def _abort(context: grpc.ServicerContext, error: CuratorError, request_id: str) -> NoReturn:

@@ -66,8 +66,11 @@ def canonical_bytes(statement: dict[str, Any]) -> bytes:
 
 
 def _statement(context: Context, state: RunState) -> dict[str, Any]:
-    totals = context.ledger.statement(state.dataset)
     sequence, digest = context.ledger.head()
+    totals = context.ledger.statement(state.dataset)
+    while (head := context.ledger.head()) != (sequence, digest):  # both must be of one moment
+        sequence, digest = head
+        totals = context.ledger.statement(state.dataset)
     return {
         "format": FORMAT,
         "dataset": {

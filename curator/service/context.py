@@ -45,9 +45,9 @@ class Context:
     def forget_closed_runs(self) -> None:
         """Let go of the oldest used-up runs; the last ones stay for a retry of their last steps."""
         with self.runs_lock:
-            closed = [run_id for run_id, live in self.live_runs.items() if live.closed]
+            closed = [run_id for run_id, live in list(self.live_runs.items()) if live.closed]
             for run_id in closed[:-_KEPT_CLOSED_RUNS]:
-                del self.live_runs[run_id]
+                self.live_runs.pop(run_id, None)
 
     def served(self, name: str) -> ServedDataset:
         """Return a data set.

@@ -25,14 +25,21 @@ class IdleRuns:
         self._started = context.monotonic()
 
     def end(self) -> None:
-        """End every open run that was idle for too long; the ledger failing means later."""
+        """End every open run that was idle for too long; what fails is tried again later."""
         try:
             runs = [run for run in self._context.ledger.runs() if run.is_open]
-            for run in runs:
-                if self._idle_seconds(run) >= self._seconds:
-                    end_run(self._context, run, CLOSED_AS_IDLE)
         except CuratorError:
-            _logger.warning("idle runs could not be closed now")
+            _logger.warning("idle runs could not be looked for now")
+            return
+        for run in runs:
+            if self._idle_seconds(run) >= self._seconds:
+                self._end_one(run)
+
+    def _end_one(self, run: RunState) -> None:
+        try:
+            end_run(self._context, run, CLOSED_AS_IDLE)
+        except Exception:  # noqa: BLE001 - one bad run must not keep the others open
+            _logger.warning("an idle run could not be closed now")
 
     def _idle_seconds(self, run: RunState) -> float:
         live = self._context.live_runs.get(run.run_id)

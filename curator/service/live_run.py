@@ -33,6 +33,7 @@ class Claim:
 
     digest: bytes
     answer: Future[Answer]
+    claimed_at: float  # monotonic seconds; response slots count from here
 
 
 @dataclass(slots=True)

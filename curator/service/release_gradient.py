@@ -72,13 +72,14 @@ def release_gradient(context: Context, caller: Caller, request: StepRequest) -> 
         live.mechanism.check_samples(request.samples)
         if request.step > live.mark:
             _advance_mark(context, live)
-        claim = Claim(digest=request.digest, answer=Future())
+        now = context.monotonic()
+        claim = Claim(digest=request.digest, answer=Future(), claimed_at=now)
         live.used = request.step
-        live.touched_at = context.monotonic()
+        live.touched_at = now
         live.keep(request.step, claim)
         spent = live.spent_epsilon
     try:
-        context.executor.submit(_compute, context, live, request, claim.answer, spent)
+        context.executor.submit(_compute, context, live, request, claim, spent)
     except RuntimeError:  # the curator is draining; the step stays charged
         claim.answer.set_exception(Unavailable())
     return claim.answer
@@ -134,25 +135,31 @@ def _mark_that_was_written(context: Context, live: LiveRun) -> int:
 
 
 def _compute(
-    context: Context, live: LiveRun, request: StepRequest, answer: Future[Answer], spent: float
+    context: Context, live: LiveRun, request: StepRequest, claim: Claim, spent: float
 ) -> None:
     """Compute a charged step; whatever fails here outside the sanitizer is one opaque error."""
-    claimed = context.monotonic()
     try:
         release = _gradient(context, live, request.samples)
     except BaseException:  # noqa: BLE001 - the text may hold anything; it stays here
-        answer.set_exception(CuratorError())
         _logger.error("a charged step could not be answered")  # noqa: TRY400 - no exception text
-    else:
-        ready = Answer(
-            step=request.step,
-            release=release,
-            spent_epsilon=spent,
-            budget_epsilon=live.facts.epsilon,
-        )
-        context.slot.deliver(lambda: answer.set_result(ready), claimed, context.monotonic)
-    if request.step == live.num_steps:
-        _close_used_up(context, live)
+        release = None
+
+    def hand_over() -> None:
+        if release is None:
+            claim.answer.set_exception(CuratorError())
+        else:
+            claim.answer.set_result(
+                Answer(
+                    step=request.step,
+                    release=release,
+                    spent_epsilon=spent,
+                    budget_epsilon=live.facts.epsilon,
+                )
+            )
+        if request.step == live.num_steps:  # seen in the ledger no earlier than the answer
+            _close_used_up(context, live)
+
+    context.slot.deliver(hand_over, claim.claimed_at, context.monotonic)
 
 
 def _close_used_up(context: Context, live: LiveRun) -> None:

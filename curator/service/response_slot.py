@@ -36,7 +36,10 @@ class ResponseSlot:
         slots = max(1, math.ceil(passed / self.seconds))
         timer = threading.Timer(max(0.0, slots * self.seconds - passed), action)
         timer.daemon = True
-        timer.start()
+        try:
+            timer.start()
+        except RuntimeError:  # no more threads: late is better than never
+            action()
 
 
 WHEN_READY = ResponseSlot(seconds=0.0)

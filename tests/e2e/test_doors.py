@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from analyst.client.channel import Connection
-from analyst.errors import CredentialsError, CuratorUnreachable
+from analyst.errors import CredentialsError, CuratorUnreachable, RequestRefused
 from curator.rpc.shield import _CALLS_PER_CALLER
 from tests.e2e.conftest import SINKHORN, Local, batch, token
 
@@ -42,6 +42,23 @@ def test_calls_without_credentials_and_without_a_message_hold_nothing(local: Loc
         assert bob.budget("digits").spent == 0.0
         assert time.monotonic() - started < 30
         assert calls[0].code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_health_checks_that_never_send_a_message_hold_nothing(local: Local) -> None:
+    with channel(local) as stranger, local.connect("bob") as bob:
+        method = stranger.stream_unary("/grpc.health.v1.Health/Check", RAW, RAW)
+        calls = [method.future(never_sending(), timeout=60) for _ in range(200)]
+        assert bob.budget("digits").spent == 0.0
+        assert calls[0].result(30) == b"\x08\x01"  # SERVING
+
+
+def test_revoking_ends_an_open_stream(local: Local) -> None:
+    with local.connect("alice") as barrier:
+        run = barrier.open_run("digits", "dp-sinkhorn", SINKHORN, num_steps=5)
+        run.gradient(*batch())
+        local.folder.tokens.revoke("alice")
+        with pytest.raises(RequestRefused, match="credentials"):
+            run.gradient(*batch())
 
 
 def test_idle_streams_of_one_analyst_leave_room_for_others(local: Local) -> None:
