@@ -19,6 +19,7 @@ TABLE_BITS = 128
 TABLE_WORDS = 2
 _WORD_BITS = 64
 _WEIGHT_BITS = 256  # fixed point of the weights, relative to the mode's
+_LEAST_DEPTH = 12  # so that all but very large sets are searched equally deep
 _CUT_BITS = 200  # weights below 2^-200 of the mode's are left out
 
 
@@ -59,7 +60,7 @@ def count_table(num_units: int, rate: SamplingRate) -> CountTable:
     lowest, weights = _weights(num_units, rate.numerator)
     above = list(accumulate(reversed(weights)))[::-1]  # above[i]: the weights from entry i on
     entries = [(part << TABLE_BITS) // above[0] for part in above[1:]]
-    length = (1 << len(entries).bit_length()) - 1
+    length = (1 << max(len(entries).bit_length(), _LEAST_DEPTH)) - 1
     padding = (0,) * (length - len(entries))
     return CountTable(lowest=lowest, entries=(*entries, *padding))
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from curator.privacy.noise import NoiseSource
 
 Indices = npt.NDArray[np.int64]
+_OFFSET = 1 << 40  # Python treats small integers faster, which would tell a small set by its time
 
 
 def uniform_below(bounds: npt.NDArray[np.uint64], noise: NoiseSource) -> Indices:
@@ -58,7 +59,8 @@ def ordered_subset(num_units: int, capacity: int, noise: NoiseSource) -> Indices
     jumps = uniform_below(bounds.astype(np.uint64), noise)
     moved: dict[int, int] = {}  # places of the shuffled sequence that differ from the identity
     chosen = np.empty(capacity, dtype=np.int64)
-    for place, jump in enumerate((jumps + places).tolist()):
-        chosen[place] = moved.get(jump, jump)
-        moved[jump] = moved.get(place, place)
-    return chosen[: min(num_units, capacity)]
+    starts, ends = (places + _OFFSET).tolist(), (jumps + places + _OFFSET).tolist()
+    for place, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        chosen[place] = moved.get(end, end)
+        moved[end] = moved.get(start, start)
+    return chosen[: min(num_units, capacity)] - _OFFSET

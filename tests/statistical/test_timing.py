@@ -1,9 +1,9 @@
 """The time of an answer does not tell what the private batch held.
 
-Five private sets (equal to the generated images, near, far, empty, and full) are asked the same
-steps, in an order drawn at random, so that whatever else the machine does falls on all alike. Every
-pair is compared by a two-sample Kolmogorov-Smirnov test; the family of ten alarms falsely with
-probability 1e-6. A planted data-dependent schedule must be told apart.
+Five private sets of one size (batches equal to the generated images, near, far, empty, and full)
+are asked the same steps, in an order drawn at random, so that whatever else the machine does falls
+on all alike. Every pair is compared by a two-sample Kolmogorov-Smirnov test; the family of ten
+alarms falsely with probability 1e-6. A planted data-dependent schedule must be told apart.
 """
 
 from __future__ import annotations
@@ -19,9 +19,12 @@ import pytest
 import torch
 from scipy.stats import ks_2samp
 
+from curator.data.binomial import draw_count
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn, DpSinkhornSpec
+from curator.privacy.event import SamplingRate
+from curator.privacy.noise import NoiseSource
 from curator.privacy.records import ImageSpace, Samples
 from curator.sanitizer import clipped
 from curator.sanitizer.entropy import OsEntropy
@@ -40,7 +43,7 @@ def subnormals_are_flushed() -> Iterator[None]:
 
 
 SPACE = ImageSpace(channels=1, height=8, width=8, max_level=16, num_classes=10)
-ROWS, CAPACITY = 40, 96
+ROWS, CAPACITY, COPIES = 40, 96, 8
 LABELS = torch.arange(ROWS) % 10
 
 
@@ -64,21 +67,35 @@ def levels() -> np.ndarray:
 
 
 def private_sets() -> dict[str, PrivateRecords]:
-    """Sets of one public capacity whose private batches could not differ more."""
+    """Sets of one size whose private batches could not differ more."""
     equal = levels()
     near = np.clip(equal.astype(int) + 1, 0, 16).astype(np.uint8)
     far = (16 - equal).astype(np.uint8)
-    full = np.concatenate([far] * 8)
-    labels = LABELS.numpy()
-    made = {"equal": (equal, labels), "near": (near, labels), "far": (far, labels)}
-    made |= {"empty": (equal[:0], labels[:0]), "full": (full, np.tile(labels, 8))}
+    labels = np.tile(LABELS.numpy(), COPIES).astype(np.int64)
+    made = {"equal": equal, "near": near, "far": far, "empty": far, "full": far}
     return {
-        name: PrivateRecords(LabelledImages(levels=images, labels=of.astype(np.int64)))
-        for name, (images, of) in made.items()
+        name: PrivateRecords(
+            LabelledImages(levels=np.concatenate([images] * COPIES), labels=labels.copy())
+        )
+        for name, images in made.items()
     }
 
 
-def times(calls: int) -> dict[str, np.ndarray]:
+@pytest.fixture
+def forced(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Let the count be drawn as always, and replace it for the sets of empty and full batches."""
+    asked = {"name": ""}
+    counts = {"empty": 0, "full": ROWS * COPIES}
+
+    def draw(num_units: int, rate: SamplingRate, noise: NoiseSource) -> int:
+        count = draw_count(num_units, rate, noise)
+        return counts.get(asked["name"], count)
+
+    monkeypatch.setattr("curator.data.sampling.draw_count", draw)
+    return asked
+
+
+def times(calls: int, asked: dict[str, str]) -> dict[str, np.ndarray]:
     """Return the seconds of that many answers for each set, asked in a random order."""
     torch.set_num_threads(1)
     mechanism, noise, sets = DpSinkhorn(spec(), SPACE), OsEntropy(), private_sets()
@@ -88,6 +105,7 @@ def times(calls: int) -> dict[str, np.ndarray]:
     random.SystemRandom().shuffle(order)
     seconds: dict[str, list[float]] = {name: [] for name in sets}
     for name in [*list(sets) * 5, *order]:
+        asked["name"] = name
         started = time.perf_counter()
         batch = sets[name].poisson_batch(mechanism.sampling_rate, CAPACITY, noise)
         mechanism.gradient(samples, batch, noise)
@@ -103,12 +121,14 @@ def smallest_p(measured: dict[str, np.ndarray]) -> tuple[float, str]:
     return min(1.0, p * len(pairs)), pair
 
 
-def test_response_times_cannot_be_told_apart() -> None:
-    p, pair = smallest_p(times(2_000))
+def test_response_times_cannot_be_told_apart(forced: dict[str, str]) -> None:
+    p, pair = smallest_p(times(2_000, forced))
     assert p > FAMILY_ERROR, pair
 
 
-def test_a_data_dependent_schedule_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_data_dependent_schedule_is_told_apart(
+    monkeypatch: pytest.MonkeyPatch, forced: dict[str, str]
+) -> None:
     """The planted fault: an empty batch is not worth the computation."""
     real = DpSinkhorn.gradient
 
@@ -124,6 +144,6 @@ def test_a_data_dependent_schedule_is_told_apart(monkeypatch: pytest.MonkeyPatch
         )
 
     monkeypatch.setattr(DpSinkhorn, "gradient", hurried)
-    p, pair = smallest_p(times(300))
+    p, pair = smallest_p(times(300, forced))
     assert p < FAMILY_ERROR
     assert "empty" in pair
