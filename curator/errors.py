@@ -10,12 +10,18 @@
     |   `-- UnknownRun           NOT_FOUND           the same
     |-- Refusal                  FAILED_PRECONDITION policy: do not retry
     |   |-- BudgetExhausted      RESOURCE_EXHAUSTED  with the numbers
+    |   |   `-- AllotmentExhausted RESOURCE_EXHAUSTED the same, of this analyst's own cap
     |   |-- RunClosed            FAILED_PRECONDITION
-    |   |-- NotPermitted         PERMISSION_DENIED
+    |   |-- DatasetPaused        FAILED_PRECONDITION by the steward; runs stay open
+    |   |-- DatasetRetired       FAILED_PRECONDITION for ever
+    |   |-- TooManyRuns          FAILED_PRECONDITION this analyst has too many open at once
+    |   |-- NotPermitted         PERMISSION_DENIED   not for this role
+    |   |   `-- PolicyRefused    PERMISSION_DENIED   names the steward's rule and its number
     |   `-- StepLost             ALREADY_EXISTS      charged, answer gone: take the next step
     `-- Unavailable              UNAVAILABLE         retry the same step
         |-- LedgerUnavailable    UNAVAILABLE         cannot charge, so does not compute
-        `-- TooManyCalls         UNAVAILABLE         this caller has too many open at once
+        |-- TooManyCalls         UNAVAILABLE         this caller has too many open at once
+        `-- TooFast              UNAVAILABLE         above the steward's step rate; says when
 
 `public_message` and `remedy` are class constants. `detail` may be shown to the caller, so it is
 written only from the caller's own request and public facts, never from a caught exception.
@@ -139,6 +145,17 @@ class BudgetExhausted(Refusal):
         self.numbers = numbers
 
 
+class AllotmentExhausted(BudgetExhausted):
+    """The analyst's own cap below the data set's cannot afford what was asked."""
+
+    reason = "ANALYST_BUDGET_EXHAUSTED"
+    public_message = (
+        "Your share of this data set's privacy budget cannot afford the request; "
+        "nothing was charged."
+    )
+    remedy = "Ask for fewer steps or more noise, or ask the steward about your share."
+
+
 class RunClosed(Refusal):
     """The run has used its declared steps or was closed."""
 
@@ -147,12 +164,44 @@ class RunClosed(Refusal):
     remedy = "Open a new run if the budget allows one."
 
 
+class DatasetPaused(Refusal):
+    """The steward has paused the data set."""
+
+    reason = "DATASET_PAUSED"
+    public_message = "The steward has paused this data set; nothing was charged."
+    remedy = "Runs stay open: resume the run when the steward has resumed the data set."
+
+
+class DatasetRetired(Refusal):
+    """The steward has retired the data set; its ledger stays."""
+
+    reason = "DATASET_RETIRED"
+    public_message = "The steward has retired this data set; nothing was charged."
+    remedy = "Choose another data set; budgets and certificates of this one can still be read."
+
+
+class TooManyRuns(Refusal):
+    """The caller has as many open runs as are allowed."""
+
+    reason = "TOO_MANY_RUNS"
+    public_message = "You have too many runs open at once; nothing was charged."
+    remedy = "Close a run that you no longer use ('analyst close'), then open the new one."
+
+
 class NotPermitted(Refusal):
     """The caller may not do this."""
 
     reason = "NOT_PERMITTED"
     public_message = "This is not permitted for you; nothing was charged."
     remedy = "Ask the steward about the policy of this data set."
+
+
+class PolicyRefused(NotPermitted):
+    """A rule of the steward's policy is broken; the detail names the rule and its number."""
+
+    reason = "POLICY_REFUSED"
+    public_message = "The policy of this data set does not allow this; nothing was charged."
+    remedy = "Change what the detail names; DescribeDataset lists every rule of the policy."
 
 
 class StepLost(Refusal):
@@ -187,3 +236,16 @@ class TooManyCalls(Unavailable):
     reason = "TOO_MANY_CALLS"
     public_message = "You have too many calls open at once."
     remedy = "Close streams that you no longer use, then send the same request again."
+
+
+class TooFast(Unavailable):
+    """The steps come faster than the steward's policy allows."""
+
+    reason = "TOO_FAST"
+    public_message = "Steps come faster than the policy of this data set allows."
+    remedy = "Wait as long as the error says, then send the same step again."
+
+    def __init__(self, detail: str, retry_seconds: float) -> None:
+        """Keep the rule with its number, and when the same step will be taken."""
+        super().__init__(detail)
+        self.retry_seconds = retry_seconds

@@ -20,12 +20,18 @@ STATUS: dict[type[errors.CuratorError], grpc.StatusCode] = {
     errors.UnknownRun: grpc.StatusCode.NOT_FOUND,
     errors.Refusal: grpc.StatusCode.FAILED_PRECONDITION,
     errors.BudgetExhausted: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    errors.AllotmentExhausted: grpc.StatusCode.RESOURCE_EXHAUSTED,
     errors.RunClosed: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.DatasetPaused: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.DatasetRetired: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.TooManyRuns: grpc.StatusCode.FAILED_PRECONDITION,
     errors.NotPermitted: grpc.StatusCode.PERMISSION_DENIED,
+    errors.PolicyRefused: grpc.StatusCode.PERMISSION_DENIED,
     errors.StepLost: grpc.StatusCode.ALREADY_EXISTS,
     errors.Unavailable: grpc.StatusCode.UNAVAILABLE,
     errors.LedgerUnavailable: grpc.StatusCode.UNAVAILABLE,
     errors.TooManyCalls: grpc.StatusCode.UNAVAILABLE,
+    errors.TooFast: grpc.StatusCode.UNAVAILABLE,
 }
 
 
