@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from curator.clock import utc_now
+from curator.ledger.anchor import HeadAnchor
 from curator.ledger.records import DatasetRegistration, RunOpening
 from curator.ledger.sql import SqlLedger
 from curator.privacy.adjacency import Adjacency, Relation, Unit
@@ -96,10 +97,11 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         location = arguments.location or str(Path(folder) / "ledger.sqlite")
+        anchor = HeadAnchor(Path(folder) / "head.json")
         if location.startswith("postgresql://"):
-            ledger = SqlLedger.open_database(location, utc_now)
+            ledger = SqlLedger.open_database(location, utc_now, anchor)
         else:
-            ledger = SqlLedger.open_writer(Path(location), utc_now)
+            ledger = SqlLedger.open_writer(Path(location), utc_now, anchor)
         ledger.register_dataset(
             DatasetRegistration(
                 name="d",

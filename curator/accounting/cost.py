@@ -66,6 +66,13 @@ class Cost:
         pairs = zip(self.units, other.units, strict=True)
         return Cost(tuple(None if a is None or b is None else a + b for a, b in pairs))
 
+    def beyond(self, other: Cost) -> Cost:
+        """Return the least cost that added to `other` is at least this one, at each order."""
+        pairs = zip(self.units, other.units, strict=True)
+        return Cost(
+            tuple(0 if b is None else None if a is None else max(0, a - b) for a, b in pairs)
+        )
+
     def __mul__(self, times: int) -> Cost:
         """Return the cost of `times` releases; none of anything costs nothing.
 

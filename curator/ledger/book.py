@@ -7,20 +7,20 @@ a replay refuses whatever a live ledger would have refused.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from itertools import chain
-from typing import assert_never
 
 from curator.accounting.cost import Cost, total_cost
-from curator.errors import BudgetExhausted, RunClosed, UnknownDataset, UnknownRun
+from curator.accounting.rule import BudgetRule
+from curator.errors import AllotmentExhausted, BudgetExhausted, UnknownDataset, UnknownRun
 from curator.ledger import entries
 from curator.ledger.chain import GENESIS, Entry
 from curator.ledger.records import (
+    NOTHING,
     Account,
     ChainBroken,
     DatasetExists,
     DatasetState,
-    HolderLost,
     LedgerConflict,
     RunExists,
     RunOpening,
@@ -28,19 +28,20 @@ from curator.ledger.records import (
     RunStatus,
     Use,
 )
+from curator.ledger.transitions import after, decided
 
 
 @dataclass(slots=True)
 class Book:
     """The data sets and runs that a question or a change is about, or all of them.
 
-    `settled` counts the uses of each data set's closed runs, of which `runs` may lack some or all:
-    nothing about a closed run changes any more, so it need not be looked at again.
+    `settled` counts the uses of the closed runs, of which `runs` may lack some or all, by data set
+    and analyst: nothing about a closed run changes any more, so it need not be looked at again.
     """
 
     datasets: dict[str, DatasetState] = field(default_factory=dict)
     runs: dict[str, RunState] = field(default_factory=dict)
-    settled: dict[str, dict[Cost, int]] = field(default_factory=dict)
+    settled: dict[tuple[str, str], dict[Cost, int]] = field(default_factory=dict)
 
     def dataset(self, name: str) -> DatasetState:
         """Return one data set.
@@ -63,19 +64,27 @@ class Book:
         return self.runs[run_id]
 
     def account(self, name: str) -> Account:
-        """Return the totals of one data set, over all its runs."""
+        """Return the totals of one data set, over all its runs, under its present cap."""
         state = self.dataset(name)
-        settled = self.settled.get(name, {}).items()
+        settled = [uses for (dataset, _), uses in self.settled.items() if dataset == name]
         runs = [run for run in self.runs.values() if run.dataset == name and run.is_open]
-        return Account(
-            rule=state.rule,
-            spent=total_cost(chain(settled, *(run.spent_uses for run in runs))),
-            reserved=total_cost(chain(settled, *(run.reserved_uses for run in runs))),
-        )
+        return _account(state.cap_rule, settled, runs, state.added)
 
-    def settle(self, dataset: str, uses: Iterable[Use]) -> None:
-        """Count what a closed run used, once and for good."""
-        counts = self.settled.setdefault(dataset, {})
+    def share(self, name: str, analyst: str) -> Account | None:
+        """Return the totals of one analyst's runs under the analyst's own cap, None without one."""
+        rule = self.dataset(name).share_rule(analyst)
+        if rule is None:
+            return None
+        runs = [
+            run
+            for run in self.runs.values()
+            if (run.dataset, run.analyst) == (name, analyst) and run.is_open
+        ]
+        return _account(rule, [self.settled.get((name, analyst), {})], runs, NOTHING)
+
+    def settle(self, run: tuple[str, str], uses: Iterable[Use]) -> None:
+        """Count what a closed run of (data set, analyst) used, once and for good."""
+        counts = self.settled.setdefault(run, {})
         for cost, count in uses:
             counts[cost] = counts.get(cost, 0) + count
 
@@ -94,12 +103,12 @@ class Book:
                 return self._register(happening, at)
             case entries.RunOpened():
                 return self._open(happening, at)
+            case entries.CapLowered() | entries.ShareSet() | entries.PolicySet() as decision:
+                return self._decide(decision)
+            case entries.StatusSet() | entries.SpendAdded() as decision:
+                return self._decide(decision)
             case event:
-                state = after(self.run(event.run_id), event, at)
-                self.runs[event.run_id] = state
-                if not state.is_open:
-                    self.settle(state.dataset, state.spent_uses)
-                return state
+                return self._go_on(event, at)
 
     def _register(self, happening: entries.DatasetRegistered, at: str) -> DatasetState:
         registration, rule = happening.registration, happening.rule
@@ -111,7 +120,9 @@ class Book:
         if rule.budget != registration.budget:
             msg = "the rule was made for another budget"
             raise LedgerConflict(msg)
-        state = DatasetState(registration=registration, rule=rule, registered_at=at)
+        state = DatasetState(
+            registration=registration, rule=rule, registered_at=at, cap=rule.budget.epsilon
+        )
         self.datasets[registration.name] = state
         return state
 
@@ -121,6 +132,10 @@ class Book:
         if opening.run_id in self.runs:
             msg = f"the run {opening.run_id!r} was opened before"
             raise RunExists(msg)
+        self.dataset(opening.dataset).check_active()
+        share = self.share(opening.dataset, opening.analyst)
+        if share and not share.rule.admits(share.reserved + opening.declared):
+            raise AllotmentExhausted(share.numbers(opening.declared))
         if not account.rule.admits(account.reserved + opening.declared):
             raise BudgetExhausted(account.numbers(opening.declared))
         state = RunState(
@@ -139,62 +154,52 @@ class Book:
         self.runs[opening.run_id] = state
         return state
 
+    def _decide(self, decision: entries.Decision) -> DatasetState:
+        state = decided(self.dataset(decision.dataset), decision)
+        self.datasets[decision.dataset] = state
+        return state
 
-def after(run: RunState, event: entries.RunEvent, at: str) -> RunState:
-    """Return the run after `event`.
+    def _go_on(self, event: entries.RunEvent, at: str) -> RunState:
+        before = self.run(event.run_id)
+        state = after(before, event, at)
+        if isinstance(event, entries.MarkAdvanced | entries.SetupBegun):
+            self._check_charge(before, state)
+        self.runs[event.run_id] = state
+        if not state.is_open:
+            self.settle((state.dataset, state.analyst), state.spent_uses)
+        return state
 
-    Raises:
-        RunClosed: If the run is closed, or steps past the declared ones are asked for.
-        HolderLost: If the event is not by the run's holder in the present epoch.
-        LedgerConflict: If the event cannot follow the run's state.
-    """
-    if not run.is_open:
-        raise RunClosed
-    if not isinstance(event, entries.RunAdopted) and (event.holder, event.epoch) != (
-        run.holder,
-        run.epoch,
-    ):
-        raise HolderLost
-    match event:
-        case entries.RunAdopted(holder=holder):
-            return replace(run, holder=holder, epoch=run.epoch + 1, answered=run.used)
-        case entries.MarkAdvanced(used=used):
-            return _advanced(run, used)
-        case entries.SetupBegun():
-            _require(holds=not run.setup_begun, otherwise="the setup has begun before")
-            return replace(run, setup_begun=True)
-        case entries.SetupStored(digest=digest):
-            _require(holds=run.setup_begun, otherwise="the setup has not begun")
-            _require(holds=not run.setup_digest, otherwise="the setup is stored already")
-            return replace(run, setup_digest=digest)
-        case entries.RunClosed(used=used, reason=reason):
-            _require(
-                holds=type(used) is int and run.answered <= used <= run.used,
-                otherwise="a run closes between what was answered and its mark",
-            )
-            return replace(
-                run, used=used, status=RunStatus.CLOSED, close_reason=reason, closed_at=at
-            )
-        case _ as never:
-            assert_never(never)
+    def _check_charge(self, before: RunState, state: RunState) -> None:
+        """Check what was reserved at opening against what the steward has decided since.
+
+        Raises:
+            DatasetPaused: If the data set is paused.
+            DatasetRetired: If it is retired or erased.
+            AllotmentExhausted: If it would go beyond the analyst's present cap.
+            BudgetExhausted: If it would go beyond the data set's present cap.
+        """
+        dataset = self.dataset(state.dataset)
+        dataset.check_active()
+        if not dataset.is_restricted(state.analyst):
+            return
+        extra = state.spent.beyond(before.spent)
+        share = self.share(state.dataset, state.analyst)
+        if share and not share.rule.admits(share.spent + extra):
+            raise AllotmentExhausted(share.spent_numbers(extra))
+        account = self.account(state.dataset)
+        if not account.rule.admits(account.spent + extra):
+            raise BudgetExhausted(account.spent_numbers(extra))
 
 
-def _advanced(run: RunState, used: int) -> RunState:
-    _require(
-        holds=type(used) is int and used >= run.used, otherwise="the mark of a run never falls"
+def _account(
+    rule: BudgetRule, settled: Iterable[dict[Cost, int]], runs: list[RunState], added: Cost
+) -> Account:
+    uses = [use for counts in settled for use in counts.items()]
+    return Account(
+        rule=rule,
+        spent=added + total_cost(chain(uses, *(run.spent_uses for run in runs))),
+        reserved=added + total_cost(chain(uses, *(run.reserved_uses for run in runs))),
     )
-    _require(
-        holds=run.setup_begun or run.setup.is_zero,
-        otherwise="the setup of a run is charged before its steps",
-    )
-    if used > run.num_steps:
-        raise RunClosed
-    return replace(run, used=used)
-
-
-def _require(*, holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise LedgerConflict(otherwise)
 
 
 def replay(lines: Iterable[Entry]) -> tuple[Book, tuple[int, str]]:

@@ -1,15 +1,15 @@
-"""The seven things that can happen to a ledger, each a frozen value with one canonical text."""
+"""The things that can happen to a ledger, each a frozen value with one canonical text."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from curator.accounting.cost import Cost
 from curator.accounting.rule import BudgetRule
 from curator.ledger.chain import canonical_json
-from curator.ledger.records import DatasetRegistration, RunOpening
+from curator.ledger.records import DatasetRegistration, DatasetStatus, RunOpening
 from curator.privacy.adjacency import Adjacency, Relation, Unit
 from curator.privacy.budget import Budget
 
@@ -78,8 +78,53 @@ class RunClosed:
     reason: str
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CapLowered:
+    """The steward allows less of the budget from now on."""
+
+    dataset: str
+    epsilon: float
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShareSet:
+    """The steward gave an analyst a cap of its own."""
+
+    dataset: str
+    analyst: str
+    epsilon: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PolicySet:
+    """The steward decided what a run may ask for; the text is the service's."""
+
+    dataset: str
+    policy_json: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StatusSet:
+    """The steward paused, resumed, retired or erased a data set."""
+
+    dataset: str
+    status: DatasetStatus
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SpendAdded:
+    """An older copy of the ledger was accepted; this is what it may have forgotten."""
+
+    dataset: str
+    cost: Cost
+    reason: str
+
+
 RunEvent = RunAdopted | MarkAdvanced | SetupBegun | SetupStored | RunClosed
-Happening = DatasetRegistered | RunOpened | RunEvent
+Decision = CapLowered | ShareSet | PolicySet | StatusSet | SpendAdded
+Happening = DatasetRegistered | RunOpened | RunEvent | Decision
 
 _DATASET: Final = "dataset-registered"
 _OPENED: Final = "run-opened"
@@ -90,7 +135,15 @@ _RUN_EVENTS: Final[dict[str, type[RunEvent]]] = {
     "setup-stored": SetupStored,
     "run-closed": RunClosed,
 }
-_KIND_OF: Final = {kind_type: kind for kind, kind_type in _RUN_EVENTS.items()}
+_DECISIONS: Final[dict[str, type[Decision]]] = {
+    "cap-lowered": CapLowered,
+    "share-set": ShareSet,
+    "policy-set": PolicySet,
+    "status-set": StatusSet,
+    "spend-added": SpendAdded,
+}
+_KINDS: Final[dict[str, type[RunEvent | Decision]]] = {**_RUN_EVENTS, **_DECISIONS}
+_KIND_OF: Final = {kind_type: kind for kind, kind_type in _KINDS.items()}
 
 
 def encode(happening: Happening) -> tuple[str, str]:
@@ -102,8 +155,11 @@ def encode(happening: Happening) -> tuple[str, str]:
             )
         case RunOpened(opening=opening, holder=holder):
             return _OPENED, canonical_json({**opening_fields(opening), "holder": holder})
+        case SpendAdded() as added:
+            plain = {**_plain(added), "cost": added.cost.to_json()}
+            return _KIND_OF[SpendAdded], canonical_json(plain)
         case event:
-            return _KIND_OF[type(event)], canonical_json(asdict(event))
+            return _KIND_OF[type(event)], canonical_json(_plain(event))
 
 
 def decode(kind: str, body: str) -> Happening:
@@ -116,11 +172,15 @@ def decode(kind: str, body: str) -> Happening:
         value = json.loads(body)
         if kind == _DATASET:
             rule = BudgetRule.from_json(value.pop("rule"))
-            return DatasetRegistered(registration=_registration(value), rule=rule)
+            return DatasetRegistered(registration=registration_from(value), rule=rule)
         if kind == _OPENED:
             holder = value.pop("holder")
             return RunOpened(**_typed(RunOpened, {"opening": _opening(value), "holder": holder}))
-        happened = _RUN_EVENTS[kind]
+        happened = _KINDS[kind]
+        if happened is SpendAdded:
+            value["cost"] = Cost.from_json(value["cost"])
+        if happened is StatusSet:
+            value["status"] = DatasetStatus(value["status"])
         return happened(**_typed(happened, value))
     except (KeyError, TypeError, AttributeError) as error:
         msg = f"not an entry of kind {kind!r} that this version knows"
@@ -141,11 +201,14 @@ def dataset_fields(registration: DatasetRegistration) -> dict[str, object]:
 
 def opening_fields(opening: RunOpening) -> dict[str, object]:
     """Return an opening as plain values, its costs as decimal text."""
-    plain = {field.name: getattr(opening, field.name) for field in fields(opening)}
-    return {**plain, "setup": opening.setup.to_json(), "step": opening.step.to_json()}
+    return {**_plain(opening), "setup": opening.setup.to_json(), "step": opening.step.to_json()}
 
 
-def _registration(value: dict[str, Any]) -> DatasetRegistration:
+def _plain(record: RunOpening | RunEvent | Decision) -> dict[str, object]:
+    return {field.name: getattr(record, field.name) for field in fields(record)}
+
+
+def registration_from(value: dict[str, Any]) -> DatasetRegistration:
     """Return a registration; it must be written as `dataset_fields` writes it.
 
     Raises:
@@ -170,7 +233,7 @@ def _opening(value: dict[str, Any]) -> RunOpening:
 
 
 def _typed(
-    record: type[RunOpening | RunOpened | RunEvent], value: dict[str, Any]
+    record: type[RunOpening | RunOpened | RunEvent | Decision], value: dict[str, Any]
 ) -> dict[str, Any]:
     """Return `value` if each field of `record` has exactly its declared type.
 

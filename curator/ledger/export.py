@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any, Final
 
-from curator.accounting.cost import Cost, event_cost
+from curator.accounting.cost import Cost, event_cost, total_cost
 from curator.accounting.event_text import event_from_text
 from curator.accounting.orders import ORDERS
 from curator.accounting.second_opinion import second_epsilon
@@ -22,7 +23,7 @@ from curator.ledger.records import ACCOUNTANT, ChainBroken, RunState
 from curator.ledger.shared import statement_of
 from curator.privacy.event import PrivacyEvent
 
-FORMAT: Final = "weir-ledger-export-1"
+FORMAT: Final = "weir-ledger-export-2"
 _NEVER_ABOVE: Final = 1e-5
 _AGREEMENT: Final = 3e-3
 _ROUNDING: Final = 1e-6  # absolute, in epsilon
@@ -31,7 +32,7 @@ _SAME_COST: Final = 10**9  # costs recomputed on another machine agree to one pa
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckedTotals:
-    """One data set's totals as exported, and the spent epsilon by the second accountant."""
+    """One data set's totals as exported, and what its runs spent by the second accountant."""
 
     dataset: str
     spent_epsilon: float
@@ -94,6 +95,8 @@ def _statements(book: Book) -> dict[str, Any]:
         told[name] = {
             "epsilon": statement.budget.epsilon,
             "delta": statement.budget.delta,
+            "cap": statement.cap,
+            "status": str(statement.status),
             "adjacency": str(statement.adjacency),
             "spent_epsilon": statement.spent_epsilon,
             "reserved_epsilon": statement.reserved_epsilon,
@@ -116,10 +119,12 @@ def _close(a: Cost, b: Cost) -> bool:
 
 def _second_opinion(book: Book, name: str) -> CheckedTotals:
     statement, rule = statement_of(book, name), book.dataset(name).rule
+    runs = [run for run in book.runs.values() if run.dataset == name]
+    by_runs = rule.spent_epsilon(total_cost(chain(*(run.spent_uses for run in runs))))
     second = second_epsilon(rule, _used(book, name))
-    if second > statement.spent_epsilon * (1 + _NEVER_ABOVE) + _ROUNDING:
+    if second > by_runs * (1 + _NEVER_ABOVE) + _ROUNDING:
         _fail(f"the second accountant finds that {name!r} spent more than the ledger says")
-    if statement.spent_epsilon > second * (1 + _AGREEMENT) + _ROUNDING:
+    if by_runs > second * (1 + _AGREEMENT) + _ROUNDING:
         _fail(f"the second accountant finds that {name!r} spent less than the ledger says")
     return CheckedTotals(
         dataset=name,

@@ -13,6 +13,7 @@ from typing import Protocol
 from curator.accounting.cost import Cost
 from curator.errors import BudgetNumbers
 from curator.ledger.chain import Entry
+from curator.ledger.entries import Decision
 from curator.ledger.records import (
     ACCOUNTANT,
     Account,
@@ -20,6 +21,7 @@ from curator.ledger.records import (
     DatasetExists,
     DatasetRegistration,
     DatasetState,
+    DatasetStatus,
     HolderLost,
     LedgerConflict,
     LedgerFromTheFuture,
@@ -38,6 +40,7 @@ __all__ = [
     "DatasetExists",
     "DatasetRegistration",
     "DatasetState",
+    "DatasetStatus",
     "HolderLost",
     "Ledger",
     "LedgerConflict",
@@ -72,8 +75,20 @@ class Ledger(Protocol):
         """Return all data sets by name."""
         ...
 
+    def decide(self, decision: Decision) -> DatasetState:
+        """Write what the steward decided about a data set.
+
+        `LedgerConflict` if a cap would rise, or a retired data set would come back. What is spent
+        stays spent: a cap below it blocks every further charge.
+        """
+        ...
+
     def account(self, name: str) -> Account:
-        """Return the rule with the spent and the reserved totals."""
+        """Return the rule under the present cap with the spent and the reserved totals."""
+        ...
+
+    def share(self, name: str, analyst: str) -> Account | None:
+        """Return the same of one analyst's own cap and runs, None if there is no such cap."""
         ...
 
     def statement(self, name: str) -> Statement:
@@ -85,7 +100,11 @@ class Ledger(Protocol):
         ...
 
     def open_run(self, opening: RunOpening, holder: str) -> RunState:
-        """Reserve the whole declared cost, or raise `BudgetExhausted` or `RunExists`; epoch 1."""
+        """Reserve the whole declared cost; epoch 1.
+
+        Else `RunExists`, `BudgetExhausted`, `AllotmentExhausted` for the analyst's own cap, or
+        `DatasetPaused` or `DatasetRetired`.
+        """
         ...
 
     def adopt_run(self, run_id: str, holder: str) -> RunState:
@@ -96,12 +115,16 @@ class Ledger(Protocol):
         """Count steps as used before they are.
 
         The mark never falls (`LedgerConflict`); the present mark again writes nothing; past the
-        declared steps the answer is `RunClosed`. A setup with a cost must have begun before.
+        declared steps the answer is `RunClosed`. A setup with a cost must have begun before. What
+        the steward decided since the opening holds as for `open_run`, of what is spent.
         """
         ...
 
     def begin_setup(self, run_id: str, holder: str, epoch: int) -> RunState:
-        """Charge the setup for good, once: a second call is a `LedgerConflict`, in any epoch."""
+        """Charge the setup for good, once: a second call is a `LedgerConflict`, in any epoch.
+
+        What the steward decided since the opening holds as for `advance_mark`.
+        """
         ...
 
     def store_setup(self, run_id: str, holder: str, epoch: int, payload: bytes) -> RunState:

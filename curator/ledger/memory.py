@@ -50,6 +50,12 @@ class MemoryLedger:
             self._write(kinds.DatasetRegistered(registration=registration, rule=rule))
             return self._book.dataset(registration.name)
 
+    def decide(self, decision: kinds.Decision) -> DatasetState:
+        """See `Ledger`."""
+        with self._lock:
+            self._write(decision)
+            return self._book.dataset(decision.dataset)
+
     def dataset(self, name: str) -> DatasetState:
         """See `Ledger`."""
         with self._lock:
@@ -64,6 +70,11 @@ class MemoryLedger:
         """See `Ledger`."""
         with self._lock:
             return self._book.account(name)
+
+    def share(self, name: str, analyst: str) -> Account | None:
+        """See `Ledger`."""
+        with self._lock:
+            return self._book.share(name, analyst)
 
     def statement(self, name: str) -> Statement:
         """See `Ledger`."""

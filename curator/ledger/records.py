@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, Self
 
 from curator.accounting.cost import Cost, event_cost, total_cost
 from curator.accounting.event_text import event_to_text
 from curator.accounting.rule import RULE_NAME, BudgetRule
-from curator.errors import BudgetNumbers, LedgerUnavailable
+from curator.errors import BudgetNumbers, DatasetPaused, DatasetRetired, LedgerUnavailable
 from curator.privacy.adjacency import Adjacency
 from curator.privacy.budget import Budget
 from curator.privacy.event import PrivacyEvent, check_num_steps
 
 ACCOUNTANT: Final = RULE_NAME
+
+NOTHING: Final = Cost.zero()
 
 Use = tuple[Cost, int]
 """A cost, and how often it counts."""
@@ -50,6 +53,19 @@ class LedgerFromTheFuture(RuntimeError):
 
 class ChainBroken(RuntimeError):
     """The ledger was changed by something other than this software."""
+
+
+class LedgerRestored(RuntimeError):
+    """The ledger lacks entries that it once had: an older copy was put in its place."""
+
+
+class DatasetStatus(StrEnum):
+    """Whether anything may be charged to a data set; the last two are for ever."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+    RETIRED = "retired"
+    ERASED = "erased"
 
 
 class RunStatus(StrEnum):
@@ -184,16 +200,65 @@ class RunState:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DatasetState:
-    """A registered data set and the rule that was fixed with it."""
+    """A registered data set, the rule that was fixed with it, and what the steward decided since.
+
+    `cap` only falls, and is measured with `rule`. `shares` are analysts' own caps, by name, each
+    measured with a rule of its own: they allot the budget and promise nothing themselves.
+    `added` is spend without a run: what an older copy of the ledger may have forgotten.
+    """
 
     registration: DatasetRegistration
     rule: BudgetRule
     registered_at: str
+    cap: float
+    shares: tuple[tuple[str, float], ...] = ()
+    policy_json: str = "{}"
+    status: DatasetStatus = DatasetStatus.ACTIVE
+    added: Cost = NOTHING
+
+    @property
+    def cap_rule(self) -> BudgetRule:
+        """The rule under the present cap."""
+        if self.cap == self.rule.budget.epsilon:
+            return self.rule
+        return replace(self.rule, budget=Budget(epsilon=self.cap, delta=self.rule.budget.delta))
+
+    def share(self, analyst: str) -> float | None:
+        """Return an analyst's own cap, None without one."""
+        return dict(self.shares).get(analyst)
+
+    def share_rule(self, analyst: str) -> BudgetRule | None:
+        """Return the rule under an analyst's own cap, None without one."""
+        share = self.share(analyst)
+        return None if share is None else allotment_rule(share, self.rule.budget.delta)
+
+    def is_restricted(self, analyst: str) -> bool:
+        """Whether a run that was opened within the caps may be beyond them by now."""
+        lowered = self.cap < self.rule.budget.epsilon
+        return lowered or not self.added.is_zero or self.share(analyst) is not None
+
+    def check_active(self) -> None:
+        """Return if something may be charged.
+
+        Raises:
+            DatasetPaused: If the steward has paused the data set.
+            DatasetRetired: If it was retired or erased.
+        """
+        if self.status is DatasetStatus.PAUSED:
+            raise DatasetPaused
+        if self.status is not DatasetStatus.ACTIVE:
+            raise DatasetRetired
+
+
+@lru_cache(maxsize=256)
+def allotment_rule(epsilon: float, delta: float) -> BudgetRule:
+    """Return the rule that measures a part of a budget, such as an analyst's share."""
+    return BudgetRule.register(Budget(epsilon=epsilon, delta=delta))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Account:
-    """The totals of one data set, for planning and calibration."""
+    """The totals of a data set, or of one analyst there, for planning and calibration."""
 
     rule: BudgetRule
     spent: Cost
@@ -201,12 +266,19 @@ class Account:
 
     def numbers(self, extra: Cost) -> BudgetNumbers:
         """Return the public numbers if `extra` were reserved too."""
+        return self._numbers(self.reserved + extra)
+
+    def spent_numbers(self, extra: Cost) -> BudgetNumbers:
+        """Return the public numbers if `extra` were spent too."""
+        return self._numbers(self.spent + extra)
+
+    def _numbers(self, asked: Cost) -> BudgetNumbers:
         reserved = self.rule.spent_epsilon(self.reserved)
         return BudgetNumbers(
             budget=self.rule.budget.epsilon,
             spent=self.rule.spent_epsilon(self.spent),
             reserved=reserved,
-            asked=self.rule.spent_epsilon(self.reserved + extra),
+            asked=self.rule.spent_epsilon(asked),
             remaining=max(0.0, self.rule.budget.epsilon - reserved),
             delta=self.rule.budget.delta,
         )
@@ -214,10 +286,15 @@ class Account:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Statement:
-    """What a data set has spent and what is left, all in epsilon at the budget's delta."""
+    """What a data set has spent and what is left, all in epsilon at the budget's delta.
+
+    `budget` is what was registered, `cap` what the steward allows of it now.
+    """
 
     dataset: str
     budget: Budget
+    cap: float
+    status: DatasetStatus
     adjacency: Adjacency
     spent_epsilon: float
     reserved_epsilon: float

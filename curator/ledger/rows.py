@@ -16,7 +16,14 @@ from curator.ledger import schema
 from curator.ledger.book import Book
 from curator.ledger.chain import GENESIS, Entry, canonical_json
 from curator.ledger.entries import dataset_fields
-from curator.ledger.records import DatasetRegistration, DatasetState, RunState, RunStatus, Use
+from curator.ledger.records import (
+    DatasetRegistration,
+    DatasetState,
+    DatasetStatus,
+    RunState,
+    RunStatus,
+    Use,
+)
 from curator.privacy.adjacency import Adjacency, Relation, Unit
 from curator.privacy.budget import Budget
 
@@ -39,22 +46,23 @@ def load_account(connection: Connection, dataset: str) -> Book:
         datasets=load_datasets(connection, dataset),
         runs=load_runs(connection, dataset=dataset, status=RunStatus.OPEN),
     )
-    book.settle(dataset, _settled(connection, dataset))
+    for analyst, uses in _settled(connection, dataset):
+        book.settle((dataset, analyst), uses)
     return book
 
 
-def _settled(connection: Connection, dataset: str) -> list[Use]:
-    """Return the uses of the closed runs: counts are summed, costs are not."""
+def _settled(connection: Connection, dataset: str) -> Iterator[tuple[str, list[Use]]]:
+    """Return the uses of each analyst's closed runs: counts are summed, costs are not."""
     table = schema.runs
     closed = (table.c.dataset == dataset) & (table.c.status == str(RunStatus.CLOSED))
-    uses: list[Use] = []
     for cost, count in (
         (table.c.setup, cast(table.c.setup_begun, Integer)),
         (table.c.step, table.c.used),
     ):
-        query = select(cost, func.sum(count)).where(closed).group_by(cost)
-        uses += [(_cost(text), int(times)) for text, times in connection.execute(query)]
-    return uses
+        columns = table.c.analyst, cost
+        query = select(*columns, func.sum(count)).where(closed).group_by(*columns)
+        for analyst, text, times in connection.execute(query):
+            yield analyst, [(_cost(text), int(times))]
 
 
 def load_datasets(connection: Connection, name: str | None = None) -> dict[str, DatasetState]:
@@ -71,7 +79,14 @@ def load_datasets(connection: Connection, name: str | None = None) -> dict[str, 
         )
         rule = BudgetRule.from_json(json.loads(row["rule"]))
         found[registration.name] = DatasetState(
-            registration=registration, rule=rule, registered_at=row["registered_at"]
+            registration=registration,
+            rule=rule,
+            registered_at=row["registered_at"],
+            cap=row["cap"],
+            shares=tuple(sorted(json.loads(row["shares"]).items())),
+            policy_json=row["policy_json"],
+            status=DatasetStatus(row["status"]),
+            added=_cost(row["added"]),
         )
     return found
 
@@ -125,6 +140,14 @@ def load_head(connection: Connection) -> tuple[int, str]:
     return (row.seq, row.digest) if row else (0, GENESIS)
 
 
+def load_digest(connection: Connection, seq: int) -> str | None:
+    """Return the digest of one entry, the genesis of entry 0, None if it is not there."""
+    table = schema.entries
+    query = select(table.c.digest).where(table.c.seq == seq)
+    digest: str | None = connection.execute(query).scalar_one_or_none() if seq else GENESIS
+    return digest
+
+
 def load_entries(connection: Connection, after: int, at_most: int) -> list[Entry]:
     """Return the next entries after a sequence number."""
     table = schema.entries
@@ -150,8 +173,26 @@ def insert_dataset(connection: Connection, state: DatasetState) -> None:
         **dataset_fields(state.registration),
         "rule": canonical_json(state.rule.to_json()),
         "registered_at": state.registered_at,
+        **_decided_fields(state),
     }
     connection.execute(insert(schema.datasets).values(values))
+
+
+def update_dataset(connection: Connection, state: DatasetState) -> None:
+    """Show what the steward decided."""
+    table = schema.datasets
+    query = update(table).where(table.c.name == state.registration.name)
+    connection.execute(query.values(_decided_fields(state)))
+
+
+def _decided_fields(state: DatasetState) -> dict[str, object]:
+    return {
+        "cap": state.cap,
+        "shares": canonical_json(dict(state.shares)),
+        "policy_json": state.policy_json,
+        "status": str(state.status),
+        "added": json.dumps(state.added.to_json()),
+    }
 
 
 def insert_run(connection: Connection, run: RunState) -> None:

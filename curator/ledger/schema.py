@@ -21,7 +21,7 @@ from sqlalchemy import (
     event,
 )
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 
 metadata = MetaData()
 
@@ -54,6 +54,11 @@ datasets = Table(
     Column("facts_json", Text, nullable=False),
     Column("rule", Text, nullable=False),
     Column("registered_at", String(40), nullable=False),
+    Column("cap", Float, nullable=False),
+    Column("shares", Text, nullable=False),
+    Column("policy_json", Text, nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("added", Text, nullable=False),
 )
 
 runs = Table(

@@ -7,7 +7,7 @@ import hashlib
 from curator.accounting.cost import event_cost
 from curator.accounting.event_text import event_from_text
 from curator.ledger import entries
-from curator.ledger.book import Book, after
+from curator.ledger.book import Book
 from curator.ledger.records import (
     ACCOUNTANT,
     ChainBroken,
@@ -16,6 +16,7 @@ from curator.ledger.records import (
     RunState,
     Statement,
 )
+from curator.ledger.transitions import after
 
 
 def checked_opening(opening: RunOpening) -> RunOpening:
@@ -90,10 +91,12 @@ def statement_of(book: Book, name: str) -> Statement:
     return Statement(
         dataset=name,
         budget=state.registration.budget,
+        cap=state.cap,
+        status=state.status,
         adjacency=state.registration.adjacency,
         spent_epsilon=state.rule.spent_epsilon(account.spent),
         reserved_epsilon=reserved,
-        remaining_epsilon=max(0.0, state.rule.budget.epsilon - reserved),
+        remaining_epsilon=max(0.0, state.cap - reserved),
         accountant=ACCOUNTANT,
         open_runs=open_runs,
     )

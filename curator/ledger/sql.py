@@ -8,57 +8,51 @@ database with several.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Self, final
+from typing import Self, TypeVar, final
 
 from sqlalchemy import Connection
 
-from curator.accounting.cost import Cost
 from curator.accounting.rule import BudgetRule
-from curator.errors import BudgetNumbers, LedgerUnavailable
+from curator.errors import LedgerUnavailable
 from curator.ledger import connect, postgres, rows
 from curator.ledger import entries as kinds
+from curator.ledger.anchor import HeadAnchor
 from curator.ledger.book import Book
 from curator.ledger.chain import Entry
 from curator.ledger.lease import Lease, refuse_while_alive
 from curator.ledger.lock import WriterLock
-from curator.ledger.records import (
-    Account,
-    DatasetRegistration,
-    DatasetState,
-    RunOpening,
-    RunState,
-    Statement,
-)
-from curator.ledger.shared import (
-    checked_opening,
-    checked_payload,
-    is_repeated_mark,
-    statement_of,
-)
+from curator.ledger.records import DatasetRegistration, DatasetState, RunOpening, RunState
+from curator.ledger.shared import checked_opening, is_repeated_mark
+from curator.ledger.sql_readings import SqlReadings
 from curator.ledger.store import Store
-from curator.ledger.verify import verify_rows
 
-_PAGE = 1000
+T = TypeVar("T")
 
 
 @final
-class SqlLedger:
+class SqlLedger(SqlReadings):
     """The ledger's promise on a database; open it with one of the `open_...` methods."""
 
-    def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
-        """Keep the store; `clock` returns the present time in UTC."""
-        self._store = store
+    def __init__(
+        self, store: Store, clock: Callable[[], datetime], anchor: HeadAnchor | None = None
+    ) -> None:
+        """Keep the store, and what keeps its head elsewhere; `clock` returns the time in UTC."""
+        super().__init__(store)
         self._clock = clock
+        self._anchor = anchor
 
     @classmethod
-    def open_writer(cls, path: Path, clock: Callable[[], datetime]) -> Self:
+    def open_writer(
+        cls, path: Path, clock: Callable[[], datetime], anchor: HeadAnchor | None = None
+    ) -> Self:
         """Open the ledger at `path`, made if there is none, and verify all of it.
 
         Raises:
             LedgerLocked: If another process writes it.
+            LedgerRestored: If it lacks what `anchor` has seen in it.
             LedgerFromTheFuture: If a newer version wrote it.
             ChainBroken: If anything in it was changed by other means.
             LedgerUnavailable: If the file cannot be read or written.
@@ -70,7 +64,7 @@ class SqlLedger:
             lock.release()
             raise
         reader, writer = connect.reader_engine(path), connect.writer_engine(path)
-        ledger = cls(Store(reader=reader, writer=writer, lock=lock), clock)
+        ledger = cls(Store(reader=reader, writer=writer, lock=lock), clock, anchor)
         ledger._prepare()
         return ledger
 
@@ -87,21 +81,24 @@ class SqlLedger:
         return ledger
 
     @classmethod
-    def open_database(cls, location: str, clock: Callable[[], datetime]) -> Self:
+    def open_database(
+        cls, location: str, clock: Callable[[], datetime], anchor: HeadAnchor | None = None
+    ) -> Self:
         """Open the ledger in a PostgreSQL database; other processes may write it too.
 
         Raises:
+            LedgerRestored: If it lacks what `anchor` has seen in it.
             LedgerFromTheFuture: If a newer version wrote it.
             ChainBroken: If anything in it was changed by other means.
             LedgerUnavailable: If the server cannot be reached, or does not sync its commits.
         """
         url = postgres.database_url(location)
         reader, maintenance = postgres.reader_engine(url), postgres.maintenance_engine(url)
-        ledger = cls(Store(reader=reader, writer=maintenance), clock)
+        ledger = cls(Store(reader=reader, writer=maintenance), clock, anchor)
         ledger._prepare(postgres.refuse_forgetful_servers)
         ledger.close()
         reader, writer = postgres.reader_engine(url), postgres.writer_engine(url)
-        return cls(Store(reader=reader, writer=writer), clock)
+        return cls(Store(reader=reader, writer=writer), clock, anchor)
 
     @classmethod
     def open_database_reader(cls, location: str, clock: Callable[[], datetime]) -> Self:
@@ -115,10 +112,6 @@ class SqlLedger:
         ledger = cls(Store(reader=postgres.reader_engine(url)), clock)
         ledger._recognise()
         return ledger
-
-    def close(self) -> None:
-        """Close every connection and give the lock back; nothing is written after that."""
-        self._store.close()
 
     def take_lease(self, holder: str, seconds: float) -> Lease:
         """Keep others from adopting this holder's runs while it beats; PostgreSQL only."""
@@ -136,34 +129,19 @@ class SqlLedger:
             rows.insert_dataset(connection, state)
             return state
 
-        return self._store.change(work)
+        return self._change(work, registration.name)
 
-    def dataset(self, name: str) -> DatasetState:
+    def decide(self, decision: kinds.Decision) -> DatasetState:
         """See `Ledger`."""
-        with self._store.reading() as connection:
-            return Book(datasets=rows.load_datasets(connection, name)).dataset(name)
 
-    def datasets(self) -> tuple[DatasetState, ...]:
-        """See `Ledger`."""
-        with self._store.reading() as connection:
-            found = rows.load_datasets(connection)
-        return tuple(found[name] for name in sorted(found))
+        def work(connection: Connection) -> DatasetState:
+            book = Book(datasets=rows.load_datasets(connection, decision.dataset))
+            self._append(connection, book, decision)
+            state = book.dataset(decision.dataset)
+            rows.update_dataset(connection, state)
+            return state
 
-    def account(self, name: str) -> Account:
-        """See `Ledger`."""
-        with self._store.reading() as connection:
-            book = rows.load_account(connection, name)
-        return book.account(name)
-
-    def statement(self, name: str) -> Statement:
-        """See `Ledger`."""
-        with self._store.reading() as connection:
-            book = rows.load_account(connection, name)
-        return statement_of(book, name)
-
-    def would_reserve(self, dataset: str, cost: Cost) -> BudgetNumbers:
-        """See `Ledger`."""
-        return self.account(dataset).numbers(cost)
+        return self._change(work, decision.dataset)
 
     def open_run(self, opening: RunOpening, holder: str) -> RunState:
         """See `Ledger`."""
@@ -177,7 +155,7 @@ class SqlLedger:
             rows.insert_run(connection, state)
             return state
 
-        return self._store.change(work)
+        return self._change(work, opening.dataset)
 
     def adopt_run(self, run_id: str, holder: str) -> RunState:
         """See `Ledger`."""
@@ -200,51 +178,11 @@ class SqlLedger:
             kinds.SetupStored(run_id=run_id, holder=holder, epoch=epoch, digest=digest), payload
         )
 
-    def setup_payload(self, run_id: str) -> bytes | None:
-        """See `Ledger`."""
-        with self._store.reading() as connection:
-            run = Book(runs=rows.load_runs(connection, run_id=run_id)).run(run_id)
-            return checked_payload(run, rows.load_payload(connection, run_id))
-
     def close_run(self, run_id: str, holder: str, epoch: int, used: int, reason: str) -> RunState:
         """See `Ledger`."""
         return self._happen(
             kinds.RunClosed(run_id=run_id, holder=holder, epoch=epoch, used=used, reason=reason)
         )
-
-    def run(self, run_id: str) -> RunState:
-        """See `Ledger`."""
-        with self._store.reading() as connection:
-            return Book(runs=rows.load_runs(connection, run_id=run_id)).run(run_id)
-
-    def runs(self, dataset: str | None = None, analyst: str | None = None) -> tuple[RunState, ...]:
-        """See `Ledger`."""
-        with self._store.reading() as connection:
-            return tuple(rows.load_runs(connection, dataset=dataset, analyst=analyst).values())
-
-    def entries(self, after: int = 0) -> Iterator[Entry]:
-        """See `Ledger`; entries appended meanwhile are returned too."""
-        while True:
-            with self._store.reading() as connection:
-                page = rows.load_entries(connection, after, _PAGE)
-            if not page:
-                return
-            yield from page
-            after = page[-1].seq
-
-    def head(self) -> tuple[int, str]:
-        """See `Ledger`."""
-        with self._store.reading() as connection:
-            return rows.load_head(connection)
-
-    def verify(self) -> None:
-        """See `Ledger`.
-
-        Raises:
-            ChainBroken: If an entry, a shown row or a stored setup was changed.
-        """
-        with self._store.reading() as connection:
-            verify_rows(connection)
 
     def _happen(self, event: kinds.RunEvent, payload: bytes | None = None) -> RunState:
         def work(connection: Connection) -> RunState:
@@ -252,6 +190,10 @@ class SqlLedger:
             before = book.run(event.run_id)
             if is_repeated_mark(before, event):
                 return before
+            book.datasets = rows.load_datasets(connection, before.dataset)
+            if book.dataset(before.dataset).is_restricted(before.analyst):
+                book = rows.load_account(connection, before.dataset)
+                book.runs[event.run_id] = before
             if isinstance(event, kinds.RunAdopted):
                 refuse_while_alive(connection, before.holder, event.holder)
             self._append(connection, book, event)
@@ -261,7 +203,24 @@ class SqlLedger:
                 rows.insert_payload(connection, event.run_id, payload)
             return state
 
-        return self._store.change(work)
+        state = self._change(work)
+        if not state.is_open:
+            self._keep(state.dataset)
+        return state
+
+    def _change(self, work: Callable[[Connection], T], dataset: str | None = None) -> T:
+        """Run one change, and let the anchor see it before anybody relies on it."""
+        result = self._store.change(work)
+        self._keep(dataset)
+        return result
+
+    def _keep(self, dataset: str | None) -> None:
+        """Note the head elsewhere, with what is reserved of a data set whose total changed."""
+        if self._anchor is not None:
+            with self._anchor.writing() as note, self._store.reading() as connection:
+                note.head = rows.load_head(connection)
+                if dataset is not None:
+                    note.see(rows.load_account(connection, dataset), dataset)
 
     def _append(self, connection: Connection, book: Book, happening: kinds.Happening) -> None:
         at = self._clock().isoformat()
@@ -280,9 +239,20 @@ class SqlLedger:
         try:
             self._store.change(work)
             self.verify()
+            self._meet_anchor()
         except BaseException:
             self.close()
             raise
+
+    def _meet_anchor(self) -> None:
+        """Refuse a ledger that lacks what the anchor has seen; let a new anchor see all of it."""
+        if self._anchor is None:
+            return
+        with self._store.reading() as connection:
+            self._anchor.check(lambda seq: rows.load_digest(connection, seq))
+        for state in self.datasets():
+            self._keep(state.registration.name)
+        self._keep(None)
 
     def _recognise(self) -> None:
         """Check the version, or close."""

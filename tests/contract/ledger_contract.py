@@ -17,11 +17,12 @@ from curator.ledger.chain import GENESIS
 from curator.ledger.ledger import DatasetExists, Ledger, LedgerConflict, RunExists
 from curator.privacy.budget import Budget
 from curator.privacy.event import GaussianEvent
+from tests.contract.decision_contract import DecisionContract
 from tests.contract.ledger_values import BUDGET, SETUP, most_steps, opening, registration
 from tests.contract.run_contract import RunContract
 
 
-class LedgerContract(RunContract):
+class LedgerContract(RunContract, DecisionContract):
     ledger: Ledger
 
     @pytest.fixture(autouse=True)

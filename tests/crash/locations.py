@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from curator.ledger.anchor import HeadAnchor
 from curator.ledger.sql import SqlLedger
 from tests.fakes.clock import FakeClock
 
@@ -14,10 +15,11 @@ def _is_database(location: str) -> bool:
     return location.startswith("postgresql://")
 
 
-def open_ledger(location: str) -> SqlLedger:
+def open_ledger(location: str, head: Path | None = None) -> SqlLedger:
+    anchor = None if head is None else HeadAnchor(head)
     if _is_database(location):
-        return SqlLedger.open_database(location, FakeClock())
-    return SqlLedger.open_writer(Path(location), FakeClock())
+        return SqlLedger.open_database(location, FakeClock(), anchor)
+    return SqlLedger.open_writer(Path(location), FakeClock(), anchor)
 
 
 @contextmanager

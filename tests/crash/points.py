@@ -26,6 +26,7 @@ METHODS: Final = {
     "advance": "advance_mark",
     "adopt": "adopt_run",
     "close": "close_run",
+    "decide": "decide",
 }
 MOMENTS: Final = ("beginning", "entry-written", "committing", "returning")
 DELIVERY: Final = ("advance:charged", "advance:delivered")

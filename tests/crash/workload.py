@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from curator.ledger.ledger import Ledger, RunState
+from curator.ledger.entries import StatusSet
+from curator.ledger.ledger import DatasetStatus, Ledger, RunState
 from tests.contract.ledger_values import SETUP, opening, registration
 from tests.crash.points import Reaper
 from tests.fakes.clock import FakeClock
@@ -51,13 +52,20 @@ class Workload:
     def run(self) -> None:
         if not self._ledger.datasets():
             self._ledger.register_dataset(registration())
+        if self._ledger.dataset("d").status is DatasetStatus.PAUSED:  # killed while it was
+            self._turn(DatasetStatus.ACTIVE)
         for left in [run for run in self._ledger.runs() if run.is_open]:
             self._serve(self._ledger.adopt_run(left.run_id, self._holder))
         for number in range(RUNS):
             name = f"life-{self._case.life}-run-{number}"
             asked = opening(name, STEPS, setup=SETUP)
             self._serve(self._ledger.open_run(asked, self._holder))
+            self._turn(DatasetStatus.PAUSED)
+            self._turn(DatasetStatus.ACTIVE)
         self._ledger.verify()
+
+    def _turn(self, status: DatasetStatus) -> None:
+        self._ledger.decide(StatusSet(dataset="d", status=status, reason="test"))
 
     def _serve(self, run: RunState) -> None:
         if run.setup_begun and not run.setup_digest:  # its release was lost

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import Final
 
 from curator.accounting.rule import BudgetRule
@@ -27,7 +28,8 @@ _LONGEST_LIFE: Final = 0.3  # seconds, of a child that is killed anywhere
 def live(case: Case) -> None:
     reaper = Reaper(case.point, case.times)
     reaper.plant()
-    ledger: Ledger = reaper.during("migrate", lambda: open_ledger(case.location))
+    head = Path(f"{case.journal}.head")
+    ledger: Ledger = reaper.during("migrate", lambda: open_ledger(case.location, head))
     if case.kind == "naive":
         ledger = ComputesThenCharges(ledger)
     Workload(case, ledger, reaper).run()

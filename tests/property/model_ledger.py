@@ -1,4 +1,4 @@
-"""The ledger in thirty lines, without a disk, a chain or an entry: what it should say."""
+"""The ledger in a few lines, without a disk, a chain or an entry: what it should say."""
 
 from __future__ import annotations
 
@@ -39,15 +39,38 @@ class ModelRun:
 @dataclass
 class ModelLedger:
     runs: dict[str, ModelRun] = field(default_factory=dict)
+    cap: float = BUDGET.epsilon
+    status: str = "active"
+    added: int = 0
 
-    def fits(self, setups: int, steps: int) -> bool:
-        uses = [run.uses(reserved=True) for run in self.runs.values()]
+    def fits(self, setups: int, steps: int, *, reserved: bool = True) -> bool:
+        uses = [run.uses(reserved=reserved) for run in self.runs.values()]
         setups, steps = setups + sum(s for s, _ in uses), steps + sum(n for _, n in uses)
-        return CAP.admits(event_cost(SETUP) * setups + event_cost(STEP) * steps)
+        total = event_cost(SETUP) * setups + event_cost(STEP) * (steps + self.added)
+        return CAP.spent_epsilon(total) <= self.cap
+
+    def stop(self) -> str:
+        """Why nothing may be charged; empty when it may."""
+        return {"active": "", "paused": "DatasetPaused"}.get(self.status, "DatasetRetired")
+
+    def lower(self, epsilon: float) -> str:
+        if epsilon > self.cap:
+            return "LedgerConflict"
+        self.cap = epsilon
+        return ""
+
+    def turn(self, status: str) -> str:
+        after = {"active": "paused retired", "paused": "active retired"}.get(self.status, "")
+        if status not in after.split():
+            return "LedgerConflict"
+        self.status = status
+        return ""
 
     def open(self, name: str, steps: int, setup: bool, holder: str) -> str:
         if name in self.runs:
             return "RunExists"
+        if self.stop():
+            return self.stop()
         if not self.fits(int(setup), steps):
             return "BudgetExhausted"
         self.runs[name] = ModelRun(steps, setup, holder)
@@ -68,12 +91,23 @@ class ModelLedger:
             return "LedgerConflict"
         if used > run.steps:
             return "RunClosed"
+        if used == run.used:
+            return ""
+        if refused := self.stop() or "BudgetExhausted" * self.beyond(0, used - run.used):
+            return refused
         run.used = used
         return ""
+
+    def beyond(self, setups: int, steps: int) -> bool:
+        """Whether charging more would go beyond what the steward allows by now."""
+        changed = self.cap < BUDGET.epsilon or self.added > 0
+        return changed and not self.fits(setups, steps, reserved=False)
 
     def begin(self, name: str, holder: str, epoch: int) -> str:
         run = self.runs[name]
         if refused := run.refusal(holder, epoch) or "LedgerConflict" * run.begun:
+            return refused
+        if refused := self.stop() or "BudgetExhausted" * self.beyond(int(run.setup), 0):
             return refused
         run.begun = True
         return ""

@@ -25,7 +25,8 @@ from hypothesis.stateful import (
 
 from curator.accounting.cost import event_cost
 from curator.errors import CuratorError
-from curator.ledger.ledger import Ledger, LedgerConflict
+from curator.ledger.entries import CapLowered, SpendAdded, StatusSet
+from curator.ledger.ledger import DatasetStatus, Ledger, LedgerConflict
 from curator.ledger.memory import MemoryLedger
 from curator.ledger.sql import SqlLedger
 from tests.contract.ledger_values import SETUP, STEP, most_steps, opening, registration
@@ -112,6 +113,22 @@ class LedgerMachine(RuleBasedStateMachine):
             expected = self.model.close(*ticket, used)
             self.same(expected, lambda: self.ledger.close_run(*ticket, used, "done"))
 
+    @rule(epsilon=st.sampled_from([0.5, 1.0, 1.8, 2.2, 2.6, 3.0]))
+    def lower_the_cap(self, epsilon: float) -> None:
+        decision = CapLowered(dataset="d", epsilon=epsilon, reason="test")
+        self.same(self.model.lower(epsilon), lambda: self.ledger.decide(decision))
+
+    @rule(status=st.sampled_from(["active", "active", "active", "paused", "retired"]))
+    def turn(self, status: str) -> None:
+        decision = StatusSet(dataset="d", status=DatasetStatus(status), reason="test")
+        self.same(self.model.turn(status), lambda: self.ledger.decide(decision))
+
+    @rule(steps=st.integers(1, 3))
+    def add_spend(self, steps: int) -> None:
+        cost = event_cost(STEP) * steps
+        self.ledger.decide(SpendAdded(dataset="d", cost=cost, reason="test"))
+        self.model.added += steps
+
     @rule(seconds=st.floats(-1e8, 1e8))
     def jump(self, seconds: float) -> None:
         self.clock.advance(seconds)
@@ -131,12 +148,11 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @invariant()
     def counts_what_the_model_counts(self) -> None:
-        if not self.model.runs:
-            return
         account = self.ledger.account("d")
         for total, reserved in ((account.spent, False), (account.reserved, True)):
             uses = [run.uses(reserved=reserved) for run in self.model.runs.values()]
             setups, steps = sum(s for s, _ in uses), sum(n for _, n in uses)
+            steps += self.model.added
             assert total == event_cost(SETUP) * setups + event_cost(STEP) * steps
 
     def teardown(self) -> None:

@@ -14,7 +14,12 @@ from curator.ledger import schema
 FOLDER: Final = Path(__file__).resolve().parent
 
 
-def upgrade(connection: Connection, written: str, versions: Path = FOLDER / "versions") -> None:
+def upgrade(
+    connection: Connection,
+    written: str,
+    versions: Path = FOLDER / "versions",
+    until: str = "head",
+) -> None:
     """Bring the tables from version `written` to the present one, in the caller's transaction.
 
     Raises:
@@ -35,9 +40,9 @@ def upgrade(connection: Connection, written: str, versions: Path = FOLDER / "ver
     config.attributes["connection"] = connection
     try:
         command.stamp(config, written)
-        command.upgrade(config, "head")
+        command.upgrade(config, until)
     except (CommandError, SQLAlchemyError) as error:
         msg = f"the ledger could not be upgraded from schema version {written}"
         raise LedgerUnavailable(msg) from error
-    row = {"value": str(schema.SCHEMA_VERSION)}
+    row = {"value": str(schema.SCHEMA_VERSION) if until == "head" else until}
     connection.execute(update(schema.meta).where(schema.meta.c.key == "schema_version").values(row))

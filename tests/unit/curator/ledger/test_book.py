@@ -82,8 +82,8 @@ def test_a_closed_run_is_counted_once_and_a_database_must_count_the_same() -> No
     )
     assert book.account("d").spent == book.account("d").reserved == event_cost(STEP) * 4
     counted = Book(datasets=book.datasets)
-    counted.settle("d", [(event_cost(STEP), 3)])
+    counted.settle(("d", "ann"), [(event_cost(STEP), 3)])
     with pytest.raises(ChainBroken, match="closed runs of data set 'd'"):
         check_counted(book, counted, "d")
-    counted.settle("d", [(event_cost(STEP), 1)])
+    counted.settle(("d", "ann"), [(event_cost(STEP), 1)])
     check_counted(book, counted, "d")

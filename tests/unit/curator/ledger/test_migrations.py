@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, column, insert, inspect, text
+from sqlalchemy import table as sql_table
 
 from curator.errors import LedgerUnavailable
 from curator.ledger import connect, postgres, schema
+from curator.ledger.chain import canonical_json
+from curator.ledger.entries import CapLowered, dataset_fields
+from curator.ledger.memory import MemoryLedger
 from curator.ledger.migrations.upgrade import FOLDER, upgrade
+from curator.ledger.records import DatasetStatus
 from curator.ledger.sql import SqlLedger
 from curator.ledger.store import Store
-from tests.contract.ledger_values import opening, registration
+from tests.contract.ledger_values import BUDGET, opening, registration
 from tests.contract.postgres_server import postgres_or_skip
 from tests.fakes.clock import FakeClock
 
 pytest.importorskip("alembic", reason="alembic is not installed")
 
-SECOND = """
+NEXT = """
 from alembic import op
 import sqlalchemy as sa
-revision, down_revision, branch_labels, depends_on = "2", "1", None, None
+revision, down_revision, branch_labels, depends_on = "3", "2", None, None
 def upgrade():
     op.add_column("meta", sa.Column("note", sa.Text))
     {then}
@@ -99,7 +105,7 @@ def test_the_revisions_lead_to_the_same_tables_in_postgresql() -> None:
 
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
-    """A ledger of version 1 with something in it."""
+    """A ledger of the present version with something in it."""
     path = tmp_path / "ledger.sqlite"
     ledger = SqlLedger.open_writer(path, FakeClock())
     ledger.register_dataset(registration())
@@ -109,13 +115,14 @@ def old(tmp_path: Path) -> Path:
     return path
 
 
-def plan_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str) -> None:
-    """Pretend that this software has schema version 2."""
+def plan_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str) -> None:
+    """Pretend that this software has a newer schema."""
     versions = tmp_path / "versions"
     versions.mkdir()
-    (versions / "v1.py").write_text((FOLDER / "versions" / "v1_baseline.py").read_text())
-    (versions / "v2.py").write_text(SECOND.format(then=then))
-    monkeypatch.setattr(schema, "SCHEMA_VERSION", 2)
+    for revision in (FOLDER / "versions").glob("v*.py"):
+        (versions / revision.name).write_text(revision.read_text())
+    (versions / "v3.py").write_text(NEXT.format(then=then))
+    monkeypatch.setattr(schema, "SCHEMA_VERSION", 3)
     monkeypatch.setattr(
         connect, "upgrade", lambda connection, written: upgrade(connection, written, versions)
     )
@@ -124,7 +131,7 @@ def plan_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str) -> N
 def test_an_older_ledger_is_upgraded_at_opening(
     old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan_second(tmp_path, monkeypatch, "pass")
+    plan_next(tmp_path, monkeypatch, "pass")
     with pytest.raises(LedgerUnavailable, match="'curator serve' upgrades it"):
         SqlLedger.open_reader(old, FakeClock())
     for _ in range(2):
@@ -142,7 +149,7 @@ def test_an_upgrade_that_fails_leaves_the_ledger_as_it_was(
     old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str
 ) -> None:
     with monkeypatch.context() as newer:
-        plan_second(tmp_path, newer, then)
+        plan_next(tmp_path, newer, then)
         with pytest.raises(LedgerUnavailable):
             SqlLedger.open_writer(old, FakeClock())
     ledger = SqlLedger.open_writer(old, FakeClock())
@@ -150,3 +157,38 @@ def test_an_upgrade_that_fails_leaves_the_ledger_as_it_was(
     with ledger._store.reading() as connection:
         assert "note" not in str(inspect(connection).get_columns("meta"))
     ledger.close()
+
+
+def test_a_ledger_of_version_1_has_no_decisions_yet(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    connect.make_private_file(path)
+    store = sqlite_store(path)
+
+    def first_version(connection: Connection) -> None:
+        upgrade(connection, "base", until="1")
+        for table, row in rows_of_version_1():
+            columns = [column(name) for name in row]
+            connection.execute(insert(sql_table(table, *columns)).values(row))
+
+    store.change(first_version)
+    store.close()
+    ledger = SqlLedger.open_writer(path, FakeClock())
+    state = ledger.dataset("d")
+    assert (state.cap, state.shares, state.policy_json) == (BUDGET.epsilon, (), "{}")
+    assert (state.status, state.added.is_zero) == (DatasetStatus.ACTIVE, True)
+    ledger.verify()
+    ledger.decide(CapLowered(dataset="d", epsilon=1.0, reason="test"))
+    ledger.verify()
+    ledger.close()
+
+
+def rows_of_version_1() -> list[tuple[str, dict[str, object]]]:
+    ledger = MemoryLedger(FakeClock())
+    state = ledger.register_dataset(registration())
+    (entry,) = ledger.entries()
+    dataset = {
+        **dataset_fields(state.registration),
+        "rule": canonical_json(state.rule.to_json()),
+        "registered_at": state.registered_at,
+    }
+    return [("entries", asdict(entry)), ("datasets", dataset)]

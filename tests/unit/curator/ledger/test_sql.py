@@ -258,7 +258,7 @@ def test_a_reader_needs_no_writer_and_makes_no_file(ledger: SqlLedger, path: Pat
 
 def test_a_newer_ledger_is_refused_with_what_to_do(ledger: SqlLedger, path: Path) -> None:
     ledger.close()
-    edit(path, "UPDATE meta SET value = '2' WHERE key = 'schema_version'")
+    edit(path, "UPDATE meta SET value = '3' WHERE key = 'schema_version'")
     for opened in (SqlLedger.open_writer, SqlLedger.open_reader):
         with pytest.raises(LedgerFromTheFuture, match="newer one"):
             opened(path, CLOCK)
@@ -276,7 +276,7 @@ def test_the_file_is_its_owner_s_and_durable(ledger: SqlLedger, path: Path) -> N
 
 
 def test_entries_are_paged(ledger: SqlLedger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("curator.ledger.sql._PAGE", 2)
+    monkeypatch.setattr("curator.ledger.sql_readings._PAGE", 2)
     assert [entry.seq for entry in ledger.entries()] == [1, 2, 3, 4, 5]
 
 
