@@ -1,5 +1,6 @@
 """Labelled images in one NPZ file: `images` uint8 [N, H, W] or [N, C, H, W], `labels` [N].
 
+A file with both parts of a data set has `x_train`, `y_train`, `x_test`, `y_test` instead.
 Nothing is unpickled: a file with object arrays is refused.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import Literal, final
 
 import numpy as np
 import numpy.typing as npt
@@ -37,11 +38,12 @@ def save_images(path: Path, data: LabelledImages) -> None:
         np.savez_compressed(file, images=images, labels=data.labels)
 
 
-def load_images(path: Path) -> LabelledImages:
+def load_images(path: Path, *, part: Literal["train", "test"] = "train") -> LabelledImages:
     """Read an NPZ file.
 
     Args:
         path: A file as in the module's docstring.
+        part: Which part of a file with both.
 
     Returns:
         Its images with a channel axis, and its labels.
@@ -51,7 +53,10 @@ def load_images(path: Path) -> LabelledImages:
     """
     try:
         with np.load(path, allow_pickle=False) as archive:
-            images, labels = archive["images"], archive["labels"]
+            keys = ("images", "labels")
+            if "images" not in archive and f"x_{part}" in archive:
+                keys = (f"x_{part}", f"y_{part}")
+            images, labels = archive[keys[0]], archive[keys[1]]
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         reason = getattr(error, "strerror", None) or str(error)
         message = f"cannot read images from {path}: {reason}"

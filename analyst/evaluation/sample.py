@@ -19,7 +19,9 @@ from analyst.training.state import load_generator
 Weights = Literal["ema", "generator"]
 
 
-def sample_run(directory: Path, count: int, *, seed: int, weights: Weights) -> LabelledImages:
+def sample_run(
+    directory: Path, count: int, *, seed: int, weights: Weights, device: str = "cpu"
+) -> LabelledImages:
     """Generate images with balanced labels.
 
     Args:
@@ -27,6 +29,7 @@ def sample_run(directory: Path, count: int, *, seed: int, weights: Weights) -> L
         count: Number of images.
         seed: Of labels and latents.
         weights: "ema" for the averages, "generator" for the last weights.
+        device: Torch device of the generator.
 
     Returns:
         Bytes [N, C, H, W] and labels [N].
@@ -44,5 +47,5 @@ def sample_run(directory: Path, count: int, *, seed: int, weights: Weights) -> L
     except ValueError as error:
         message = f"the checkpoint in {directory} does not fit its recipe: {error}"
         raise CheckpointError(message, "Restore the directory from a backup.") from None
-    images, labels = generate(model, count, randomness)
+    images, labels = generate(model.to(device), count, randomness)
     return LabelledImages(to_pixels(images), labels.numpy().astype(np.int64))

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, get_args
 
 import torch
 from pydantic import Field
 
+from analyst.generators.conv_embedding import ConvEmbeddingConfig, ConvEmbeddingGenerator
 from analyst.generators.dcgan import DcganConfig, DcganGenerator
+from analyst.generators.dp_merf import DpMerfConfig, DpMerfGenerator
+from analyst.generators.dp_swd import DpSwdConfig, DpSwdGenerator
 from analyst.generators.generator import ImageShape, initialise
 from analyst.generators.mlp import MlpConfig, MlpGenerator
+from analyst.generators.residual import ResidualConfig, ResidualGenerator
 
-GeneratorConfig = Annotated[DcganConfig | MlpConfig, Field(discriminator="kind")]
-Generator = DcganGenerator | MlpGenerator
+AnyGeneratorConfig = (
+    DcganConfig | MlpConfig | ConvEmbeddingConfig | DpMerfConfig | DpSwdConfig | ResidualConfig
+)
+GeneratorConfig = Annotated[AnyGeneratorConfig, Field(discriminator="kind")]
+GENERATOR_CONFIGS: tuple[type[AnyGeneratorConfig], ...] = get_args(AnyGeneratorConfig)
+Generator = (
+    DcganGenerator
+    | MlpGenerator
+    | ConvEmbeddingGenerator
+    | DpMerfGenerator
+    | DpSwdGenerator
+    | ResidualGenerator
+)
 
 
 def build_generator(
-    config: DcganConfig | MlpConfig, shape: ImageShape, randomness: torch.Generator
+    config: AnyGeneratorConfig, shape: ImageShape, randomness: torch.Generator
 ) -> Generator:
     """Build the generator on the CPU.
 
@@ -38,5 +53,13 @@ def build_generator(
                 module = DcganGenerator(config, shape)
             case MlpConfig():
                 module = MlpGenerator(config, shape)
+            case ConvEmbeddingConfig():
+                module = ConvEmbeddingGenerator(config, shape)
+            case DpMerfConfig():
+                module = DpMerfGenerator(config, shape)
+            case DpSwdConfig():
+                module = DpSwdGenerator(config, shape)
+            case ResidualConfig():
+                module = ResidualGenerator(config, shape)
     initialise(module, randomness)
     return module

@@ -14,6 +14,9 @@ from typing import Literal, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import ParametrizationList, is_parametrized
+
+from analyst.generators.class_norm import ClassBatchNorm2d
 
 Latent = Literal["uniform", "normal"]
 
@@ -76,21 +79,38 @@ def initialise(module: nn.Module, generator: torch.Generator) -> None:
     if any(parameter.is_meta for parameter in module.parameters()):
         module.to_empty(device="cpu")
     for layer in module.modules():
-        match layer:
-            case nn.Linear() | nn.Conv2d() | nn.ConvTranspose2d():
-                nn.init.kaiming_uniform_(layer.weight, a=math.sqrt(5), generator=generator)
-                if layer.bias is not None:
-                    fan_in = layer.weight[0].numel()
-                    bound = 1 / math.sqrt(fan_in)
-                    nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
-            case nn.Embedding():
-                nn.init.normal_(layer.weight, generator=generator)
-            case nn.BatchNorm1d() | nn.BatchNorm2d() | nn.LayerNorm():
-                nn.init.ones_(layer.weight)
-                nn.init.zeros_(layer.bias)
-            case _ if next(layer.parameters(recurse=False), None) is not None:
-                msg = f"no initialisation rule for {type(layer).__name__}"
-                raise TypeError(msg)
+        _initialise_layer(layer, generator)
+
+
+def _initialise_layer(layer: nn.Module, generator: torch.Generator) -> None:
+    match layer:
+        case nn.Linear() | nn.Conv2d() | nn.ConvTranspose2d():
+            _draw_weights(layer, generator)
+        case nn.Embedding():
+            nn.init.normal_(layer.weight, generator=generator)
+        case nn.BatchNorm1d() | nn.BatchNorm2d() | nn.LayerNorm() if layer.weight is not None:
+            nn.init.ones_(layer.weight)
+            nn.init.zeros_(layer.bias)
+        case ClassBatchNorm2d():
+            nn.init.ones_(layer.gain)
+            nn.init.zeros_(layer.bias)
+        case ParametrizationList():
+            pass  # the stored weight was drawn with its layer
+        case _ if next(layer.parameters(recurse=False), None) is not None:
+            msg = f"no initialisation rule for {type(layer).__name__}"
+            raise TypeError(msg)
+
+
+def _draw_weights(
+    layer: nn.Linear | nn.Conv2d | nn.ConvTranspose2d, generator: torch.Generator
+) -> None:
+    weight = layer.weight
+    if is_parametrized(layer, "weight"):  # draw what is learned, beneath the parametrization
+        weight = layer.get_parameter("parametrizations.weight.original")
+    nn.init.kaiming_uniform_(weight, a=math.sqrt(5), generator=generator)
+    if layer.bias is not None:
+        bound = 1 / math.sqrt(weight[0].numel())
+        nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
 
 
 def num_parameters(module: nn.Module) -> int:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from analyst.evaluation import ImageFileError, evaluate, load_images, save_images
-from analyst.evaluation.classifier import Classifier
+from analyst.evaluation.classifier import PAPER_CLASSIFIERS, SUITE_CLASSIFIERS, Classifier
 from analyst.evaluation.image_file import LabelledImages
 
 
@@ -20,10 +20,11 @@ def _images(num: int, seed: int, *, num_classes: int = 3) -> LabelledImages:
     return LabelledImages(images, labels.astype(np.int64))
 
 
-@pytest.mark.parametrize("classifier", ["logistic", "mlp"])
-def test_a_clear_problem_is_solved(classifier: Classifier) -> None:
-    report = evaluate(_images(120, 0), _images(60, 1), classifier)
+@pytest.mark.parametrize("classifier", SUITE_CLASSIFIERS)
+def test_a_clear_problem_is_solved_by_each_of_the_thirteen(classifier: Classifier) -> None:
+    report = evaluate(_images(600, 0), _images(60, 1), classifier)
     assert report.accuracy > 0.9
+    assert np.trace(report.confusion) == round(60 * report.accuracy)
     assert [row.num_test for row in report.rows] == [20, 20, 20]
     assert f"{classifier}: accuracy" in report.table()
 
@@ -36,6 +37,24 @@ def test_rows_count_what_is_missed() -> None:
     assert report.rows[0].recall == 0.5
     assert report.rows[0].precision == 1.0
     assert report.rows[1].recall == 1.0
+    assert report.labels == (0, 1, 2)
+    assert report.confusion == ((20, 0, 20), (0, 20, 0), (0, 0, 0))
+
+
+def test_labels_need_not_start_at_zero_nor_be_the_same() -> None:
+    synthetic, test = _images(120, 0), _images(60, 1)
+    moved = LabelledImages(synthetic.images, 3 * synthetic.labels + 5)
+    missing = LabelledImages(test.images, np.where(test.labels == 2, 99, 3 * test.labels + 5))
+    for classifier in ("logistic", "mlp"):
+        report = evaluate(moved, missing, classifier)
+        assert report.labels == (5, 8, 11, 99)
+        assert report.confusion[3][2] == 20  # told apart, under the only name it knows
+        assert [row.num_synthetic for row in report.rows] == [40, 40, 0]
+
+
+def test_the_suite_has_thirteen_and_begins_with_the_papers_three() -> None:
+    assert len(set(SUITE_CLASSIFIERS)) == 13
+    assert SUITE_CLASSIFIERS[:3] == PAPER_CLASSIFIERS
 
 
 def test_files_round_trip_without_a_channel_axis(tmp_path: Path) -> None:
@@ -64,6 +83,19 @@ def test_other_files_are_refused(
     np.savez(tmp_path / "x.npz", **arrays)  # type: ignore[arg-type]
     with pytest.raises(ImageFileError, match=text):
         load_images(tmp_path / "x.npz")
+
+
+def test_a_file_with_both_parts(tmp_path: Path) -> None:
+    images = np.zeros((5, 4, 4), np.uint8)
+    np.savez(
+        tmp_path / "both.npz",
+        x_train=images[:3],
+        y_train=np.arange(3),
+        x_test=images[3:],
+        y_test=np.arange(2),
+    )
+    assert len(load_images(tmp_path / "both.npz").labels) == 3
+    assert len(load_images(tmp_path / "both.npz", part="test").labels) == 2
 
 
 def test_unreadable_files_are_named(tmp_path: Path) -> None:

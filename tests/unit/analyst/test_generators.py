@@ -4,22 +4,38 @@ import pytest
 import torch
 
 from analyst.generators import (
+    GENERATOR_CONFIGS,
+    AnyGeneratorConfig,
+    ConvEmbeddingConfig,
     DcganConfig,
+    DpMerfConfig,
+    DpSwdConfig,
     ImageShape,
     MlpConfig,
+    ResidualConfig,
     balanced_labels,
     build_generator,
     generate,
     num_parameters,
 )
+from analyst.generators.conv_embedding import ConvEmbeddingGenerator
+from analyst.generators.dp_swd import DpSwdGenerator
 from analyst.generators.generator import draw_latents, initialise
 
 MNIST = ImageShape(channels=1, height=28, width=28, num_classes=10)
 TINY = ImageShape(channels=1, height=8, width=8, num_classes=10)
-CONFIGS: list[DcganConfig | MlpConfig] = [
+CONFIGS: list[AnyGeneratorConfig] = [
     DcganConfig(kind="dcgan", width=4),
     MlpConfig(kind="mlp", width=8),
+    ConvEmbeddingConfig(kind="conv-embedding", width=4),
+    DpMerfConfig(kind="dp-merf", width=4),
+    DpSwdConfig(kind="dp-swd", width=4),
+    ResidualConfig(kind="residual", width=8),
 ]
+
+
+def test_every_generator_of_the_catalogue_is_tested() -> None:
+    assert {type(config) for config in CONFIGS} == set(GENERATOR_CONFIGS)
 
 
 def test_dcgan_has_the_published_size() -> None:
@@ -27,10 +43,41 @@ def test_dcgan_has_the_published_size() -> None:
     assert num_parameters(model) == 957_969
 
 
+def test_dp_merf_has_the_size_of_the_layers_that_the_paper_lists() -> None:
+    model = build_generator(DpMerfConfig(kind="dp-merf"), MNIST, torch.Generator())
+    dense = (20 * 200 + 200) + 2 * 200 + (200 * 784 + 784) + 2 * 784
+    convolutions = (16 * 8 * 25 + 8) + (8 * 25 + 1)
+    assert num_parameters(model) == dense + convolutions
+
+
+def test_the_residual_generator_has_the_layers_of_the_released_code() -> None:
+    faces = ImageShape(channels=3, height=32, width=32, num_classes=2)
+    model = build_generator(ResidualConfig(kind="residual"), faces, torch.Generator())
+    convolutions = 2 * (256 * 256 * 9 + 256) + (256 * 256 + 256)
+    block = 2 * (2 * 2 * 256) + convolutions
+    ends = (32 * 4096 + 4096) + 2 * 256 + (256 * 3 * 9 + 3)
+    assert num_parameters(model) == 3 * block + ends
+
+
+def test_dp_swd_starts_from_the_features_that_the_paper_compares() -> None:
+    faces = ImageShape(channels=3, height=64, width=64, num_classes=2)
+    model = build_generator(DpSwdConfig(kind="dp-swd"), faces, torch.Generator())
+    assert isinstance(model, DpSwdGenerator)
+    first = model.layers[0](torch.zeros(1, 34, 1, 1))
+    assert first.numel() == 8192
+
+
+def test_conv_embedding_has_the_channels_of_the_trial() -> None:
+    model = build_generator(ConvEmbeddingConfig(kind="conv-embedding"), MNIST, torch.Generator())
+    assert isinstance(model, ConvEmbeddingGenerator)
+    transposed = [one for one in model.layers if isinstance(one, torch.nn.ConvTranspose2d)]
+    assert [one.out_channels for one in transposed] == [256, 128, 64]
+
+
 @pytest.mark.parametrize(("channels", "height", "width"), [(1, 28, 28), (3, 32, 32), (1, 8, 12)])
 @pytest.mark.parametrize("config", CONFIGS)
 def test_images_have_the_shape_and_range(
-    config: DcganConfig | MlpConfig, channels: int, height: int, width: int
+    config: AnyGeneratorConfig, channels: int, height: int, width: int
 ) -> None:
     shape = ImageShape(channels=channels, height=height, width=width, num_classes=3)
     model = build_generator(config, shape, torch.Generator())
@@ -40,14 +87,23 @@ def test_images_have_the_shape_and_range(
     assert sorted(labels.bincount(minlength=3).tolist()) == [2, 2, 3]
 
 
-def test_dcgan_refuses_sides_that_are_not_multiples_of_four() -> None:
+@pytest.mark.parametrize("config", [CONFIGS[0], CONFIGS[3]])
+def test_sides_that_are_not_multiples_of_four_are_refused(config: AnyGeneratorConfig) -> None:
     shape = ImageShape(channels=1, height=30, width=28, num_classes=10)
-    with pytest.raises(ValueError, match="multiples of 4"):
-        build_generator(CONFIGS[0], shape, torch.Generator())
+    with pytest.raises(ValueError, match=f"{config.kind} needs sides .* multiples of 4"):
+        build_generator(config, shape, torch.Generator())
+
+
+@pytest.mark.parametrize("config", [CONFIGS[1], CONFIGS[2], CONFIGS[4], CONFIGS[5]])
+@pytest.mark.parametrize(("height", "width"), [(5, 9), (30, 28), (17, 2)])
+def test_the_others_make_any_size(config: AnyGeneratorConfig, height: int, width: int) -> None:
+    shape = ImageShape(channels=1, height=height, width=width, num_classes=2)
+    model = build_generator(config, shape, torch.Generator())
+    assert generate(model, 2, torch.Generator())[0].shape == (2, 1, height, width)
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-def test_weights_come_from_the_given_randomness_alone(config: DcganConfig | MlpConfig) -> None:
+def test_weights_come_from_the_given_randomness_alone(config: AnyGeneratorConfig) -> None:
     before = torch.get_rng_state()
     one, two, other = (
         build_generator(config, TINY, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)
@@ -55,11 +111,11 @@ def test_weights_come_from_the_given_randomness_alone(config: DcganConfig | MlpC
     assert torch.equal(torch.get_rng_state(), before)
     for a, b in zip(one.parameters(), two.parameters(), strict=True):
         assert torch.equal(a, b)
-    assert not torch.equal(one.embedding.weight, other.embedding.weight)
+    assert not all(map(torch.equal, one.parameters(), other.parameters()))
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-def test_batch_dependence_is_as_declared(config: DcganConfig | MlpConfig) -> None:
+def test_batch_dependence_is_as_declared(config: AnyGeneratorConfig) -> None:
     model = build_generator(config, TINY, torch.Generator())
     latents = draw_latents("normal", 6, model.latent_dim, torch.Generator())
     labels = torch.arange(6)

@@ -1,0 +1,120 @@
+"""`analyst evaluate` and `analyst export`: from files to printed tables, JSON, report, formats."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+import torch
+
+from analyst.evaluation.assess import assess
+from analyst.evaluation.classifier import (
+    PAPER_CLASSIFIERS,
+    SUITE_CLASSIFIERS,
+    Classifier,
+    evaluate,
+)
+from analyst.evaluation.errors import EXTRA, EvaluationError
+from analyst.evaluation.export import export_images
+from analyst.evaluation.image_file import load_images
+from analyst.evaluation.inception import NO_WEIGHTS, Inception
+from analyst.evaluation.result import Evaluation, load_point, save_evaluation
+from analyst.evaluation.run_folder import read_run_folder
+
+NO_PUBLIC = "no nearest-neighbour check: give --public FILE.npz, real images that are public"
+
+Print = Callable[[str], None]
+
+
+def run_evaluate(arguments: argparse.Namespace, say: Print) -> None:
+    """Evaluate a synthetic set.
+
+    Args:
+        arguments: As `analyst.config` parses them.
+        say: Prints one paragraph.
+
+    Raises:
+        EvaluationError: If a package, a file or a device is missing.
+    """
+    _check_device(arguments.device)
+    if arguments.out is not None:
+        _check_report_packages()
+    synthetic = load_images(arguments.synthetic, part="train")
+    test = load_images(arguments.test, part="test")
+    public = None if arguments.public is None else load_images(arguments.public, part="train")
+    run = None if arguments.run is None else read_run_folder(arguments.run)
+    others = [load_point(path) for path in arguments.compare]
+    weights, inception = arguments.inception_weights, None
+    if weights is not None:
+        inception = Inception(weights, device=arguments.device)
+    reports = []
+    for name in _classifiers(arguments):
+        report = evaluate(synthetic, test, name, seed=arguments.seed, device=arguments.device)
+        say(report.table() + "\n")
+        reports.append(report)
+    assessment, notes = None, []
+    if arguments.classifier == "all":
+        assessment = assess(synthetic, test, public, inception=inception, device=arguments.device)
+        notes = [NO_WEIGHTS] * (inception is None) + [NO_PUBLIC] * (public is None)
+        mean = sum(report.accuracy for report in reports) / len(reports)
+        summary = f"mean accuracy of {len(reports)} classifiers: {100 * mean:.1f}%"
+        say("\n".join([summary, *assessment.lines(), *notes]))
+    if arguments.out is None:
+        return
+    evaluation = Evaluation(
+        name=arguments.name or arguments.synthetic.stem,
+        num_synthetic=len(synthetic.labels),
+        num_test=len(test.labels),
+        num_public=0 if public is None else len(public.labels),
+        seed=arguments.seed,
+        reports=tuple(reports),
+        assessment=assessment,
+        privacy=None if run is None else run.privacy,
+    )
+    save_evaluation(arguments.out / "evaluation.json", evaluation)
+    from analyst.evaluation.report import ReportInputs, write_report  # here: needs the extra
+
+    inputs = ReportInputs(synthetic=synthetic, public=public, run=run, others=others, notes=notes)
+    say(f"\nwrote {write_report(arguments.out, evaluation, inputs)}")
+
+
+def run_export(arguments: argparse.Namespace) -> int:
+    """Write a synthetic set in another format; return the number of images."""
+    data = load_images(arguments.synthetic, part="train")
+    export_images(data, arguments.format, arguments.out)
+    return len(data.labels)
+
+
+def _classifiers(arguments: argparse.Namespace) -> tuple[Classifier, ...]:
+    if arguments.classifier != "all":
+        chosen: Classifier = arguments.classifier
+        return (chosen,)
+    return SUITE_CLASSIFIERS if arguments.suite == "gs-wgan" else PAPER_CLASSIFIERS
+
+
+def _check_device(device: str) -> None:
+    """Try the device.
+
+    Raises:
+        EvaluationError: If torch cannot use it.
+    """
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError):
+        message = f"torch cannot use the device '{device}' here"
+        raise EvaluationError(message, "Give --device cpu, or one that torch sees.") from None
+
+
+def _check_report_packages() -> None:
+    """Import what a report needs before hours of training, not after.
+
+    Raises:
+        EvaluationError: If it is not installed.
+    """
+    try:
+        import jinja2
+        import matplotlib as mpl
+    except ImportError as error:
+        message = f"a report needs {error.name}, which is not installed"
+        raise EvaluationError(message, EXTRA) from None
+    del jinja2, mpl

@@ -1,0 +1,93 @@
+"""A synthetic set in three formats that other programs read: NPZ, image folder, IDX.
+
+npz      one file: `images` uint8 [N, H, W] or [N, C, H, W], `labels` [N]
+folder   OUT/LABEL/NUMBER.png, one folder per class; grey or colour
+idx      OUT/train-images-idx3-ubyte and OUT/train-labels-idx1-ubyte, as MNIST has them; images of
+         several channels have four dimensions, [N, C, H, W], and idx4 in the name
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Literal, assert_never
+
+import numpy as np
+from PIL import Image
+
+from analyst.evaluation.image_file import ImageFileError, LabelledImages, save_images
+
+Format = Literal["npz", "folder", "idx"]
+
+
+def export_images(data: LabelledImages, file_format: Format, out: Path) -> None:
+    """Write `data` in one format.
+
+    Args:
+        data: Images and labels.
+        file_format: Which format.
+        out: A file for npz, else a directory that is new or empty.
+
+    Raises:
+        ImageFileError: If the format cannot hold such images or labels, or `out` is in use.
+    """
+    match file_format:
+        case "npz":
+            save_images(out, data)
+        case "folder":
+            _write_folder(data, _empty(out))
+        case "idx":
+            _write_idx(data, _empty(out))
+        case _:
+            assert_never(file_format)
+
+
+def _empty(out: Path) -> Path:
+    """Return `out` as an empty directory.
+
+    Raises:
+        ImageFileError: If it holds something.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        message = f"{out} exists and is not an empty directory"
+        raise ImageFileError(message, "Give the name of a new directory.")
+    out.mkdir(parents=True, exist_ok=True)
+    return out
+
+
+def _write_folder(data: LabelledImages, out: Path) -> None:
+    """Write a PNG per image.
+
+    Raises:
+        ImageFileError: If the images are neither grey nor colour.
+    """
+    channels = data.images.shape[1]
+    if channels not in {1, 3}:
+        message = f"a PNG has 1 or 3 channels, not {channels}"
+        raise ImageFileError(message, "Export as npz or idx.")
+    label_digits, digits = len(str(int(data.labels.max()))), len(str(len(data.labels) - 1))
+    for index, (image, label) in enumerate(zip(data.images, data.labels, strict=True)):
+        folder = out / f"{label:0{label_digits}d}"  # sorted by name is sorted by label
+        folder.mkdir(exist_ok=True)
+        pixels = image[0] if channels == 1 else image.transpose(1, 2, 0)
+        Image.fromarray(pixels).save(folder / f"{index:0{digits}d}.png")
+
+
+def _write_idx(data: LabelledImages, out: Path) -> None:
+    """Write the two files.
+
+    Raises:
+        ImageFileError: If a label does not fit a byte.
+    """
+    if data.labels.min() < 0 or data.labels.max() > 255:
+        message = "a label of an IDX file is a byte, 0 to 255"
+        raise ImageFileError(message, "Export as npz or folder.")
+    images = data.images[:, 0] if data.images.shape[1] == 1 else data.images
+    _write_array(out / f"train-images-idx{images.ndim}-ubyte", images)
+    _write_array(out / "train-labels-idx1-ubyte", data.labels.astype(np.uint8))
+
+
+def _write_array(path: Path, array: np.ndarray) -> None:
+    unsigned_byte = 8
+    header = struct.pack(f">HBB{array.ndim}I", 0, unsigned_byte, array.ndim, *array.shape)
+    path.write_bytes(header + np.ascontiguousarray(array).tobytes())

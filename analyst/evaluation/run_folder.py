@@ -1,0 +1,83 @@
+"""What a report shows of the run that made the generator: its certificate and its metrics."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from analyst.certificate import certificate_text, verify_certificate
+from analyst.evaluation.errors import EvaluationError
+from analyst.evaluation.result import Privacy
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainingCurves:
+    """One entry per metric line."""
+
+    steps: tuple[int, ...]
+    gradient_norms: tuple[float, ...]
+    spent_epsilons: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunFolder:
+    """The public record of a run; None where a file is not there."""
+
+    certificate: str | None  # in words
+    privacy: Privacy | None
+    curves: TrainingCurves | None
+
+
+def read_run_folder(directory: Path) -> RunFolder:
+    """Read an output directory of 'analyst train'.
+
+    Args:
+        directory: The directory; an open run has no certificate yet.
+
+    Returns:
+        What is there.
+
+    Raises:
+        EvaluationError: If it is no such directory, or its metrics are damaged.
+        CertificateError: If the certificate does not hold.
+    """
+    if not (directory / "metrics.jsonl").exists():
+        message = f"{directory} is not the directory of a run: it has no metrics.jsonl"
+        raise EvaluationError(message, "Give the --out of 'analyst train'.")
+    path = directory / "certificate.json"
+    statement = verify_certificate(path) if path.exists() else None
+    return RunFolder(
+        certificate=None if statement is None else certificate_text(statement),
+        privacy=None if statement is None else _privacy(statement),
+        curves=_curves(directory / "metrics.jsonl"),
+    )
+
+
+def _privacy(statement: dict[str, Any]) -> Privacy:
+    dataset = statement["dataset"]
+    return Privacy(
+        epsilon=float(dataset["spent_epsilon"]), delta=float(dataset["promise"]["delta"])
+    )
+
+
+def _curves(path: Path) -> TrainingCurves | None:
+    """Read the updates.
+
+    Raises:
+        EvaluationError: If a whole line is not what training writes.
+    """
+    try:
+        lines = [json.loads(line) for line in path.read_text().splitlines(keepends=True)
+                 if line.endswith("\n")]  # fmt: skip
+        updates = [line for line in lines if line["kind"] == "update"]
+        curves = TrainingCurves(
+            steps=tuple(int(one["step"]) for one in updates),
+            gradient_norms=tuple(float(one["gradient_norm"]) for one in updates),
+            spent_epsilons=tuple(float(one["spent_epsilon"]) for one in updates),
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        message = f"{path} is damaged"
+        raise EvaluationError(message, "Evaluate without --run.") from None
+    return curves if updates else None

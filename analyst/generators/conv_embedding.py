@@ -1,0 +1,75 @@
+"""The convolutional generator of this project's first trials with released mean embeddings.
+
+Normal latents and a label embedding, transposed convolutions of 256, 128 and 64 channels, logistic
+pixels. Any image size: more doublings for larger images, a crop for sides that are not multiples.
+
+Shapes: N rows, Z latent dimensions, C channels, H height, W width.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, final
+
+import torch
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
+from torch import Tensor, nn
+
+from analyst.generators.generator import ImageShape, Latent
+from analyst.generators.sizes import crop, num_doublings, seed_size
+
+_LONGEST_SEED = 8
+_LEAST_DOUBLINGS = 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, config=ConfigDict(extra="forbid"))
+class ConvEmbeddingConfig:
+    """Sizes of the generator; the defaults are the trial's."""
+
+    kind: Literal["conv-embedding"]
+    latent: Annotated[Latent, Field(description="distribution of the latents")] = "normal"
+    latent_dim: Annotated[int, Field(ge=1, description="latent dimensions")] = 16
+    embedding_dim: Annotated[int, Field(ge=1, description="dimensions of a label's embedding")] = 8
+    width: Annotated[int, Field(ge=1, description="channels before the last convolution")] = 64
+
+
+@final
+class ConvEmbeddingGenerator(nn.Module):
+    """From 1 x 1 to a map of at most 8 x 8, then doubled until it covers the image."""
+
+    batch_dependent = True
+
+    def __init__(self, config: ConvEmbeddingConfig, shape: ImageShape) -> None:
+        """Build the layers for `shape`."""
+        super().__init__()
+        self.latent: Latent = config.latent
+        self.latent_dim = config.latent_dim
+        self.num_classes = shape.num_classes
+        self._shape = shape
+        doublings = num_doublings(shape, seed_side=_LONGEST_SEED, least=_LEAST_DOUBLINGS)
+        channels = config.width << doublings
+        inputs = config.latent_dim + config.embedding_dim
+        self.embedding = nn.Embedding(shape.num_classes, config.embedding_dim)
+        layers: list[nn.Module] = [
+            nn.ConvTranspose2d(inputs, channels, seed_size(shape, doublings), bias=False),
+            *_normalise(channels),
+        ]
+        for _ in range(doublings):
+            layers += [
+                nn.ConvTranspose2d(channels, channels // 2, 4, stride=2, padding=1, bias=False),
+                *_normalise(channels // 2),
+            ]
+            channels //= 2
+        self.layers = nn.Sequential(
+            *layers, nn.Conv2d(channels, shape.channels, 3, padding=1), nn.Sigmoid()
+        )
+
+    def forward(self, latents_NZ: Tensor, labels_N: Tensor) -> Tensor:
+        """Return images [N, C, H, W] in [-1, 1], normalised over these N rows."""
+        features = torch.cat([latents_NZ, self.embedding(labels_N)], dim=1)
+        images: Tensor = self.layers(features[:, :, None, None])
+        return crop(2 * images - 1, self._shape)
+
+
+def _normalise(channels: int) -> tuple[nn.Module, nn.Module]:
+    return nn.BatchNorm2d(channels, track_running_stats=False), nn.ReLU()

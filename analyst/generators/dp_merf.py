@@ -1,0 +1,85 @@
+"""The generator of DP-MERF: two dense layers, then two upsampled 5 x 5 convolutions.
+
+The label enters as a one-hot vector beside the code. As with the other generators here, batch
+normalisation always uses the statistics of the current batch; the paper's code switches to running
+averages when it samples.
+
+Shapes: N rows, Z latent dimensions, K classes, C channels, H height, W width.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, final
+
+import torch
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
+from torch import Tensor, nn
+
+from analyst.generators.generator import ImageShape, Latent
+
+_GROWTH = 4  # two upsamplings by 2
+_KERNEL = 5
+_HIDDEN = 200
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, config=ConfigDict(extra="forbid"))
+class DpMerfConfig:
+    """Sizes of DP-MERF's generator; the defaults are the paper's for 28 x 28 images."""
+
+    kind: Literal["dp-merf"]
+    latent: Annotated[Latent, Field(description="distribution of the latents")] = "normal"
+    latent_dim: Annotated[int, Field(ge=1, description="latent dimensions")] = 10
+    width: Annotated[int, Field(ge=2, description="channels before the first convolution")] = 16
+
+
+@final
+class DpMerfGenerator(nn.Module):
+    """Code and one-hot label to H/4 x W/4 features, upsampled twice."""
+
+    batch_dependent = True
+
+    def __init__(self, config: DpMerfConfig, shape: ImageShape) -> None:
+        """Build the layers for `shape`.
+
+        Args:
+            config: Sizes.
+            shape: Public facts of the data set; height and width are multiples of 4.
+
+        Raises:
+            ValueError: If height or width is not a multiple of 4.
+        """
+        super().__init__()
+        if shape.height % _GROWTH or shape.width % _GROWTH:
+            size = f"{shape.height}x{shape.width}"
+            msg = f"dp-merf needs sides that are multiples of {_GROWTH}, not {size}"
+            raise ValueError(msg)
+        self.latent: Latent = config.latent
+        self.latent_dim = config.latent_dim
+        self.num_classes = shape.num_classes
+        width = config.width
+        seed = (width, shape.height // _GROWTH, shape.width // _GROWTH)
+        flat = seed[0] * seed[1] * seed[2]
+        self.layers = nn.Sequential(
+            nn.Linear(config.latent_dim + shape.num_classes, _HIDDEN),
+            nn.BatchNorm1d(_HIDDEN, track_running_stats=False),
+            nn.ReLU(),
+            nn.Linear(_HIDDEN, flat),
+            nn.BatchNorm1d(flat, track_running_stats=False),
+            nn.Unflatten(1, seed),
+            *_upsampled(width, width // 2),
+            nn.ReLU(),
+            *_upsampled(width // 2, shape.channels),
+            nn.Sigmoid(),
+        )
+
+    def forward(self, latents_NZ: Tensor, labels_N: Tensor) -> Tensor:
+        """Return images [N, C, H, W] in [-1, 1], normalised over these N rows."""
+        labels_NK = nn.functional.one_hot(labels_N, self.num_classes).to(latents_NZ)
+        images: Tensor = self.layers(torch.cat([latents_NZ, labels_NK], dim=1))
+        return 2 * images - 1
+
+
+def _upsampled(channels: int, out: int) -> tuple[nn.Module, nn.Module]:
+    upsample = nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True)
+    return upsample, nn.Conv2d(channels, out, _KERNEL, padding=_KERNEL // 2)

@@ -1,0 +1,163 @@
+"""Downloaded embeddings: both sides agree, files come back whole, training is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from analyst.embedding import EmbeddingError, SavedEmbedding, load_embedding, save_embedding
+from analyst.embedding.maps import feature_map
+from analyst.embedding.objective import EmbeddingObjective, class_means
+from analyst.embedding.offline import OfflineBarrier
+from analyst.embedding.sessions import resume_offline, train_offline
+from analyst.errors import RunClosed
+from analyst.generators.generator import ImageShape
+from analyst.recipes import RecipeError, load_recipe
+from analyst.training.loop import Outcome
+from analyst.training.outputs import checkpoint_store
+from analyst.training.progress import Progress
+from analyst.training.session import SessionOptions
+from curator.mechanisms.mean_embedding import MeanEmbedding
+from curator.mechanisms.mean_embedding_spec import MeanEmbeddingSpec
+from curator.privacy.records import ImageSpace, Samples
+from curator.sanitizer.post_process import post_process, release_values
+from curator.sanitizer.stored import decode_release
+from tests.unit.curator.mechanisms.test_mean_embedding import MIX, PARAMETERS, SCATTERING
+
+MakeStop = Callable[..., Any]
+
+SPACE = ImageSpace(channels=2, height=8, width=10, max_level=16, num_classes=3)
+SHAPE = ImageShape(channels=2, height=8, width=10, num_classes=3)
+MAPS = pytest.mark.parametrize("chosen", [PARAMETERS, SCATTERING, MIX])
+SMALL = {"training.steps": 6, "session.checkpoint_every": 3, "generator.width": 16}
+
+
+def images(num_images: int, seed: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.rand(num_images, 2, 8, 10, generator=generator) * 2 - 1
+
+
+def saved(chosen: dict[str, Any], shape: ImageShape = SHAPE, name: str = "d") -> SavedEmbedding:
+    width = chosen["num_features"] + chosen["num_scattering_features"] + 1
+    generator = torch.Generator().manual_seed(3)
+    sums = torch.randn(shape.num_classes, width, dtype=torch.float64, generator=generator)
+    sums[:, -1] = torch.linspace(-5, 40, shape.num_classes)
+    facts = {
+        "name": name,
+        "channels": shape.channels,
+        "height": shape.height,
+        "width": shape.width,
+        "classes": [str(label) for label in range(shape.num_classes)],
+        "nominal_size": 1437,
+        "capacity": 90,
+        "epsilon": 10.0,
+        "delta": 1e-5,
+    }
+    return SavedEmbedding(run_id="r1", dataset=facts, parameters=chosen, sums_KR=sums)
+
+
+@MAPS
+def test_both_sides_have_the_same_features(chosen: dict[str, Any]) -> None:
+    curators = MeanEmbedding(MeanEmbeddingSpec(**chosen), SPACE)._features
+    batch = images(7, seed=0)
+    ours = feature_map(chosen, SHAPE)(batch)
+    assert float((ours - curators.rows(batch.flatten(1))).abs().max()) < 1e-5
+    levels = torch.randint(0, 17, (7, 160), generator=torch.Generator().manual_seed(1))
+    private = curators.record_rows(levels.to(torch.uint8))
+    stored = feature_map(chosen, SHAPE)((levels / 8 - 1).double().reshape(7, 2, 8, 10))
+    assert float((ours.norm(dim=1) - 1).abs().max()) < 1e-5
+    assert float((stored - private).norm(dim=1).max()) < 2e-3  # maps on a grid of 2^-16
+
+
+@MAPS
+def test_both_sides_have_the_same_gradient(chosen: dict[str, Any]) -> None:
+    embedding = saved(chosen)
+    curators = MeanEmbedding(MeanEmbeddingSpec(**chosen), SPACE)
+    batch, labels = images(5, seed=2), torch.tensor([0, 1, 1, 2, 2])
+    samples = Samples(images_ND=batch.flatten(1), labels_N=labels)
+    header = '{"version":1,"blocks":[{"shape":[1,1],"grid":null}]}\n'
+    empty = decode_release(header.encode() + b"\0\0\0\0")
+    release = post_process(empty, lambda _: embedding.sums_KR)
+    theirs = release_values(curators.gradient(samples, release)).reshape(batch.shape)
+    ours = EmbeddingObjective(embedding).gradient(batch, labels)
+    torch.testing.assert_close(ours.double(), theirs, rtol=1e-3, atol=1e-6)
+
+
+def test_a_noisy_count_is_not_let_below_twice_its_noise() -> None:
+    embedding = saved(PARAMETERS)
+    ratio = embedding.sums_KR[:, :-1] / class_means(embedding)
+    assert bool((ratio > 0).all())
+    assert float(ratio[0, 0]) == pytest.approx(float(ratio[0, 1]))
+
+
+def test_a_file_comes_back_bit_for_bit(tmp_path: Path) -> None:
+    path, embedding = tmp_path / "deep" / "e.safetensors", saved(MIX)
+    save_embedding(path, embedding)
+    again = load_embedding(path)
+    assert torch.equal(again.sums_KR, embedding.sums_KR)
+    assert (again.run_id, again.dataset, again.parameters) == ("r1", embedding.dataset, MIX)
+    with pytest.raises(EmbeddingError, match="exists"):
+        save_embedding(path, embedding)
+
+
+def test_files_that_are_no_embedding_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "e.safetensors"
+    with pytest.raises(EmbeddingError, match="cannot read"):
+        load_embedding(path)
+    path.write_bytes(b"\0" * 20)
+    with pytest.raises(EmbeddingError, match="cannot read"):
+        load_embedding(path)
+    save_file({"sums": torch.zeros(2, 2)}, path)
+    with pytest.raises(EmbeddingError, match="not a downloaded embedding"):
+        load_embedding(path)
+
+
+def digits() -> SavedEmbedding:
+    recipe = load_recipe("digits-embedding")
+    shape = ImageShape(channels=1, height=8, width=8, num_classes=10)
+    return saved(recipe.mechanism.parameters(None), shape, name="digits")  # type: ignore[arg-type]
+
+
+def test_training_offline_can_be_cut_and_resumed(
+    tmp_path: Path, progress: Progress, make_stop: MakeStop
+) -> None:
+    path = tmp_path / "e.safetensors"
+    save_embedding(path, digits())
+    recipe = load_recipe("digits-embedding", SMALL)
+    whole, cut = SessionOptions(out=tmp_path / "whole"), SessionOptions(out=tmp_path / "cut")
+    assert train_offline(path, recipe, whole, progress, make_stop()).num_updates == 6
+    first = train_offline(path, recipe, cut, progress, make_stop(after=4))
+    assert (first.outcome, first.num_updates) == (Outcome.STOPPED, 4)
+    assert resume_offline(path, {}, cut, progress, make_stop()).num_updates == 6
+    (one, _), (other, _) = (checkpoint_store(options.out).load() for options in (whole, cut))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_another_recipe_or_data_set_is_refused() -> None:
+    barrier = OfflineBarrier(digits())
+    parameters = digits().parameters
+    with pytest.raises(EmbeddingError, match="not of 'mnist'"):
+        barrier.describe("mnist")
+    with pytest.raises(RecipeError, match=r"mechanism\.feature_seed"):
+        barrier.open_run("digits", "mean-embedding", parameters | {"feature_seed": 9}, num_steps=1)
+    with pytest.raises(RecipeError, match=r"mechanism\.kind"):
+        barrier.open_run("digits", "dp-sinkhorn", parameters, num_steps=1)
+    with pytest.raises(EmbeddingError, match="release of run other"):
+        barrier.resume_run("other")
+    with pytest.raises(EmbeddingError, match="costs nothing"):
+        barrier.plan("digits", "mean-embedding", parameters)
+
+
+def test_declared_steps_end() -> None:
+    run = OfflineBarrier(digits()).open_run(
+        "digits", "mean-embedding", digits().parameters, num_steps=1
+    )
+    batch, labels = torch.zeros(2, 1, 8, 8), torch.tensor([0, 3])
+    assert run.gradient(batch, labels).shape == batch.shape
+    with pytest.raises(RunClosed):
+        run.gradient(batch, labels)
