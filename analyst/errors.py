@@ -1,14 +1,30 @@
 """Everything that can go wrong for an analyst, as types: what happened, and what to do next.
 
 AnalystError
-|-- CredentialsError      the credentials file cannot be read
-|-- CuratorUnreachable    nothing answers; the same request may be sent again
-|-- ProtocolError         the curator answered something this client does not understand
-|-- RequestRefused        the curator says that the request is wrong; nothing was charged
-`-- Refused               the curator's policy says no
-    |-- BudgetExhausted   with the numbers
-    |-- RunClosed
-    `-- StepLost          charged, and its answer is gone: go on with the next step
+|-- CredentialsError          the credentials file cannot be read, or has ended
+|-- CuratorUnreachable        nothing answers; the same request may be sent again
+|   `-- CuratorUnavailable    the curator says that it cannot answer now
+|       |-- TooManyCalls      you have too many open
+|       `-- TooFast           with the seconds to wait
+|-- CuratorFailed             one opaque error inside the curator
+|-- ProtocolError             the curator answered something this client does not understand
+`-- RequestRefused            the curator says that the request is wrong; nothing was charged
+    |-- MalformedRequest
+    |-- StepOutOfOrder
+    |-- StepConflict          same step, other images
+    |-- Unauthenticated
+    |-- UnknownDataset
+    |-- UnknownRun
+    `-- Refused               the curator's policy says no
+        |-- BudgetExhausted   with the numbers
+        |   `-- ShareExhausted    the same, of your own share
+        |-- RunClosed
+        |-- DatasetPaused     for a while
+        |-- DatasetRetired    for ever
+        |-- TooManyRuns
+        |-- NotPermitted
+        |   `-- PolicyRefused     names the rule
+        `-- StepLost          charged, and its answer is gone: go on with the next step
 """
 
 from __future__ import annotations
@@ -32,11 +48,42 @@ class AnalystError(Exception):
 
 
 class CredentialsError(AnalystError):
-    """The credentials file is missing or damaged."""
+    """The credentials file is missing or damaged, or its certificate has ended."""
 
 
 class CuratorUnreachable(AnalystError):
-    """Nothing answers at the address."""
+    """Nothing answers at the address; the same request may be sent again."""
+
+
+class CuratorUnavailable(CuratorUnreachable):
+    """The curator answers that it cannot serve this now."""
+
+    def __init__(
+        self, message: str, remedy: str = "", *, reason: str = "", retry_seconds: float = 0.0
+    ) -> None:
+        """Keep the curator's words.
+
+        Args:
+            message: Constant words for the reason.
+            remedy: What to do next.
+            reason: A constant that programs decide on.
+            retry_seconds: When to send the same request again.
+        """
+        super().__init__(message, remedy)
+        self.reason = reason
+        self.retry_seconds = retry_seconds
+
+
+class TooManyCalls(CuratorUnavailable):
+    """You have too many calls open at once."""
+
+
+class TooFast(CuratorUnavailable):
+    """Steps come faster than the steward's policy allows; the same step is taken later."""
+
+
+class CuratorFailed(AnalystError):
+    """One opaque error inside the curator; its log has the request id."""
 
 
 class ProtocolError(AnalystError):
@@ -58,6 +105,30 @@ class RequestRefused(AnalystError):
         super().__init__(f"{message} ({detail})" if detail else message, remedy)
         self.reason = reason
         self.detail = detail
+
+
+class MalformedRequest(RequestRefused):
+    """A field of the request is not valid."""
+
+
+class StepOutOfOrder(RequestRefused):
+    """The step is not the next one of the run."""
+
+
+class StepConflict(RequestRefused):
+    """The step was already asked with other images."""
+
+
+class Unauthenticated(RequestRefused):
+    """The credentials are not valid, or no longer."""
+
+
+class UnknownDataset(RequestRefused):
+    """There is no such data set for you."""
+
+
+class UnknownRun(RequestRefused):
+    """There is no such run for you."""
 
 
 class Refused(RequestRefused):
@@ -91,7 +162,7 @@ class BudgetExhausted(Refused):
         """Keep the curator's words and numbers.
 
         Args:
-            reason: PRIVACY_BUDGET_EXHAUSTED.
+            reason: PRIVACY_BUDGET_EXHAUSTED, or that of a subclass.
             message: Constant words for the reason.
             detail: The numbers in words.
             remedy: What to do next.
@@ -99,6 +170,30 @@ class BudgetExhausted(Refused):
         """
         super().__init__(reason, message, detail, remedy)
         self.numbers = numbers
+
+
+class ShareExhausted(BudgetExhausted):
+    """Your own share of the data set's budget cannot afford what was asked."""
+
+
+class DatasetPaused(Refused):
+    """The steward has paused the data set; runs stay open and can be resumed."""
+
+
+class DatasetRetired(Refused):
+    """The steward has retired the data set for ever."""
+
+
+class TooManyRuns(Refused):
+    """You have too many runs open at once."""
+
+
+class NotPermitted(Refused):
+    """This is not permitted for you."""
+
+
+class PolicyRefused(NotPermitted):
+    """A rule of the data set's policy is broken; the text names it."""
 
 
 class RunClosed(Refused):

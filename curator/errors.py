@@ -62,6 +62,11 @@ class MalformedRequest(RequestError):
     public_message = "A field of the request is not valid; nothing was charged."
     remedy = "Compare the request with DescribeDataset and the run's specification."
 
+    def __init__(self, detail: str = "", field: str = "") -> None:
+        """Keep which field is wrong; empty for several, or for the request as a whole."""
+        super().__init__(detail)
+        self.field = field
+
 
 class StepOutOfOrder(RequestError):
     """The step is not the next one of the run."""
@@ -84,7 +89,10 @@ class Unauthenticated(RequestError):
 
     reason = "UNAUTHENTICATED"
     public_message = "The credentials are missing or not valid."
-    remedy = "Use the credentials file that the steward made with 'curator analyst add'."
+    remedy = (
+        "Use the credentials file that the steward made with 'curator analyst add', at the port "
+        "for its kind; ask for a new one ('curator analyst rotate') if it has ended."
+    )
 
 
 class UnknownDataset(RequestError):
@@ -193,7 +201,7 @@ class NotPermitted(Refusal):
 
     reason = "NOT_PERMITTED"
     public_message = "This is not permitted for you; nothing was charged."
-    remedy = "Ask the steward about the policy of this data set."
+    remedy = "Change what the detail names, or ask the steward for a role that may do this."
 
 
 class PolicyRefused(NotPermitted):
@@ -220,6 +228,7 @@ class Unavailable(CuratorError):
     reason = "UNAVAILABLE"
     public_message = "The curator cannot answer now."
     remedy = "Wait a little and send the same request again."
+    retry_seconds: float = 1.0
 
 
 class LedgerUnavailable(Unavailable):
@@ -228,6 +237,11 @@ class LedgerUnavailable(Unavailable):
     reason = "LEDGER_UNAVAILABLE"
     public_message = "The ledger cannot be written, so nothing is computed."
     remedy = "Tell the steward: the curator's disk or database needs attention."
+
+    def __init__(self, what: str = "") -> None:
+        """Keep what happened for the steward; a caller learns nothing of files and databases."""
+        super().__init__()
+        self.args = (what or self.public_message,)
 
 
 class TooManyCalls(Unavailable):

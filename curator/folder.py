@@ -8,12 +8,18 @@ from datetime import datetime
 from pathlib import Path
 
 from curator.clock import utc_now
-from curator.config import TEMPLATE, load_config
-from curator.identity.certificates import create_certificates, write_private
+from curator.config import TEMPLATE, CuratorConfig, load_config
+from curator.identity.certificates import (
+    ClientCertificate,
+    create_certificates,
+    issue_client_certificate,
+    write_private,
+)
 from curator.identity.credentials import write_credentials
 from curator.identity.listen import TlsFiles
 from curator.identity.signing import SigningKey
 from curator.identity.tokens import TokenTable
+from curator.ledger.anchor import HeadAnchor
 from curator.ledger.sql import SqlLedger
 from curator.service.caller import Role
 
@@ -40,6 +46,19 @@ class CuratorFolder:
         """The ledger's database."""
         return self.root / "ledger.sqlite"
 
+    def head_file(self, config: CuratorConfig) -> Path:
+        """Return the file that keeps the ledger's head outside the database.
+
+        Args:
+            config: May put it elsewhere.
+        """
+        return Path(config.ledger.head_file or self.root / "ledger-head.json")
+
+    @property
+    def socket(self) -> Path:
+        """Where a serving curator takes administrative commands."""
+        return self.root / "admin.sock"
+
     @property
     def identity(self) -> Path:
         """Keys, certificates and the table of callers."""
@@ -58,7 +77,11 @@ class CuratorFolder:
     @property
     def tls(self) -> TlsFiles:
         """The server's certificate."""
-        return TlsFiles(certificate=self.identity / "server.pem", key=self.identity / "server.key")
+        return TlsFiles(
+            certificate=self.identity / "server.pem",
+            key=self.identity / "server.key",
+            authority=self.identity / "ca.pem",
+        )
 
     @property
     def signing_key(self) -> SigningKey:
@@ -84,66 +107,76 @@ class CuratorFolder:
         Raises:
             NotInitialised: If it was not.
         """
-        if not self.ledger.exists() or not self.tls.certificate.exists():
+        if not self.config.exists() or not self.tls.certificate.exists():
             msg = f"{self.root} is not a curator's folder: run 'curator init {self.root}' first"
             raise NotInitialised(msg)
 
     def add_analyst(
-        self, name: str, out: Path | None = None, expires_at: datetime | None = None
+        self,
+        name: str,
+        out: Path | None = None,
+        expires_at: datetime | None = None,
+        *,
+        role: Role = Role.ANALYST,
+        certificate: bool = False,
     ) -> Path:
-        """Add an analyst and write the credentials file to hand over.
+        """Add a caller and write the credentials file to hand over.
 
         Args:
-            name: Of the analyst.
+            name: Of the caller.
             out: Where to write; by default NAME.credentials.json in the folder's `analysts`.
-            expires_at: When the credentials end; None for never.
+            expires_at: When the credentials end; None for never, or in a year for a certificate.
+            role: What the caller may do.
+            certificate: Hand over a client certificate instead of a token.
 
         Returns:
             The credentials file.
         """
-        path = out or self.root / "analysts" / f"{name}.credentials.json"
-        self.add_caller(name, Role.ANALYST, path, expires_at)
-        return path
+        table = self.tokens
+        if not certificate:
+            return self._write(name, table.add(name, role, expires_at), out)
+        table.check_new(name)
+        issued = issue_client_certificate(self.identity, name, expires_at)
+        table.add_certificate(name, role, issued.der, issued.expires_at)
+        return self._write(name, issued, out)
 
     def rotate_analyst(
-        self, name: str, out: Path | None = None, expires_at: datetime | None = None
+        self,
+        name: str,
+        out: Path | None = None,
+        expires_at: datetime | None = None,
+        *,
+        certificate: bool = False,
     ) -> Path:
-        """Replace a caller's credentials; the old ones end at once.
+        """Replace a caller's credentials; the old ones end at once, the role stays.
 
         Args:
             name: An existing caller.
             out: Where to write, as for `add_analyst`.
-            expires_at: When the new credentials end; None for never.
+            expires_at: When the new credentials end, as for `add_analyst`.
+            certificate: Hand over a client certificate instead of a token.
 
         Returns:
             The new credentials file.
         """
+        table = self.tokens
+        if not certificate:
+            return self._write(name, table.rotate(name, expires_at), out)
+        issued = issue_client_certificate(self.identity, name, expires_at)
+        table.rotate_certificate(name, issued.der, issued.expires_at)
+        return self._write(name, issued, out)
+
+    def _write(self, name: str, secret: str | ClientCertificate, out: Path | None) -> Path:
         path = out or self.root / "analysts" / f"{name}.credentials.json"
-        self._write_credentials(name, self.tokens.rotate(name, expires_at), path)
-        return path
-
-    def add_caller(
-        self, name: str, role: Role, path: Path, expires_at: datetime | None = None
-    ) -> None:
-        """Add a caller and write the credentials file.
-
-        Args:
-            name: Of the caller.
-            role: What the caller may do.
-            path: Where to write.
-            expires_at: When the token ends; None for never.
-        """
-        self._write_credentials(name, self.tokens.add(name, role, expires_at), path)
-
-    def _write_credentials(self, name: str, token: str, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_credentials(
             path,
             analyst=name,
-            token=token,
+            secret=secret,
             authority=self.identity / "ca.pem",
             certificate_key=self.signing_key.public_key(),
         )
+        return path
 
 
 def initialise(root: Path) -> CuratorFolder:
@@ -166,7 +199,8 @@ def initialise(root: Path) -> CuratorFolder:
         write_private(folder.fingerprint_key, secrets.token_bytes(32))
     steward = folder.identity / "steward.credentials.json"
     if not steward.exists():
-        folder.add_caller(STEWARD, Role.STEWARD, steward)
-    if not folder.ledger.exists():
-        SqlLedger.open_writer(folder.ledger, utc_now).close()
+        folder.add_analyst(STEWARD, steward, role=Role.STEWARD)
+    if not config.database and not folder.ledger.exists():
+        anchor = HeadAnchor(folder.head_file(config))  # a ledger that was deleted is missed
+        SqlLedger.open_writer(folder.ledger, utc_now, anchor).close()
     return folder

@@ -12,8 +12,9 @@ from typing import Any, Self, final
 from analyst.client.channel import Connection
 from analyst.client.credentials import load_credentials
 from analyst.client.facts import Budget, DatasetFacts, Plan
+from analyst.client.release import DownloadedRelease
 from analyst.client.run import Run
-from protos.weir.v1 import budget_pb2, dataset_pb2, run_pb2
+from protos.weir.v1 import budget_pb2, dataset_pb2, release_pb2, run_pb2
 
 _SECONDS = 30.0
 _SETUP_SECONDS = 600.0  # OpenRun makes the one release of a mechanism that has one
@@ -178,6 +179,22 @@ class Barrier:
         """
         state = self._call("ResumeRun", run_pb2.ResumeRunRequest(run_id=run_id))
         return Run(self._connection, state, self._patience)
+
+    def download_release(self, run_id: str) -> DownloadedRelease:
+        """Return what a run of yours released when it opened; nothing is charged.
+
+        Args:
+            run_id: Which run; it may be closed.
+
+        Returns:
+            The same numbers every time.
+
+        Raises:
+            UnknownRun: If it is not yours.
+            MalformedRequest: If nothing was released when it opened.
+        """
+        request = release_pb2.DownloadReleaseRequest(run_id=run_id)
+        return DownloadedRelease.of(self._call("DownloadRelease", request))
 
     def _call(self, method: str, request: object, seconds: float = _SECONDS) -> Any:
         bound = getattr(self._connection.stub, method)

@@ -1,8 +1,7 @@
-"""One connection to a curator: TLS, token, retries of the same request."""
+"""One connection to a curator: TLS, token or certificate, deadlines."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from ipaddress import ip_address
 from typing import TypeVar, final
@@ -10,12 +9,12 @@ from typing import TypeVar, final
 import grpc
 
 from analyst.client.credentials import Credentials
-from analyst.client.refusals import to_exception, unreachable
-from analyst.errors import AnalystError, CredentialsError, CuratorUnreachable
+from analyst.client.refusals import unreachable
+from analyst.client.retry import persist
+from analyst.errors import CredentialsError
 from protos.weir.v1 import release_pb2, service_pb2_grpc
 
 _MAX_MESSAGE = 1 << 30
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 _OPTIONS = [
     ("grpc.max_send_message_length", _MAX_MESSAGE),
     ("grpc.max_receive_message_length", _MAX_MESSAGE),
@@ -33,7 +32,7 @@ Response = TypeVar("Response")
 
 @final
 class Connection:
-    """A channel with the analyst's token."""
+    """A channel with the analyst's token or certificate."""
 
     def __init__(
         self, target: str, credentials: Credentials | None, *, insecure_loopback: bool
@@ -42,25 +41,26 @@ class Connection:
 
         Args:
             target: HOST:PORT.
-            credentials: Token and certificate authority.
+            credentials: Token or client certificate, and the authority to trust.
             insecure_loopback: Speak without TLS, for a curator that serves so on loopback.
 
         Raises:
-            CredentialsError: If TLS is left out for an address that is not loopback.
+            CredentialsError: If TLS is left out for an address that is not loopback, or for
+                credentials that hold a certificate.
         """
         if insecure_loopback and not _is_loopback(target):
             msg = f"{target} is not a loopback address, so nothing is sent there without TLS."
             raise CredentialsError(msg, "Leave --insecure-loopback out.")
+        token = None if credentials is None else credentials.token
+        if insecure_loopback and credentials is not None and token is None:
+            msg = "A client certificate proves nothing without TLS."
+            raise CredentialsError(msg, "Leave --insecure-loopback out, or ask for a token.")
         self.target = target
-        self._metadata = (
-            () if credentials is None else (("authorization", f"Bearer {credentials.token}"),)
-        )
+        self._metadata = () if token is None else (("authorization", f"Bearer {token}"),)
         if insecure_loopback:
             self._channel = grpc.insecure_channel(target, options=_OPTIONS)
         else:
-            authority = None if credentials is None else credentials.certificate_authority.encode()
-            tls = grpc.ssl_channel_credentials(root_certificates=authority)
-            self._channel = grpc.secure_channel(target, tls, options=_OPTIONS)
+            self._channel = grpc.secure_channel(target, _tls(credentials), options=_OPTIONS)
         self.stub = service_pb2_grpc.WeirServiceStub(self._channel)
 
     def wait_until_ready(self, seconds: float) -> None:
@@ -102,7 +102,7 @@ class Connection:
         return self.persist(attempt, patience=patience)
 
     def persist(self, attempt: Callable[[], T], *, patience: float) -> T:
-        """Repeat an attempt while the curator is unreachable.
+        """Repeat an attempt while the curator is unreachable, or says when to come again.
 
         Args:
             attempt: Must ask for the same each time.
@@ -110,21 +110,8 @@ class Connection:
 
         Returns:
             What the attempt returned.
-
-        Raises:
-            AnalystError: As the curator refused, or `CuratorUnreachable` when patience ended.
         """
-        until, pause = time.monotonic() + patience, _FIRST_PAUSE
-        while True:
-            try:
-                return attempt()
-            except grpc.RpcError as error:
-                problem = to_exception(error, self.target)
-            except CuratorUnreachable as error:
-                problem = error
-            _give_up_unless_unreachable(problem, until, pause)
-            time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+        return persist(attempt, target=self.target, patience=patience)
 
     def stream_steps(
         self, requests: Iterator[release_pb2.StepRequest]
@@ -144,6 +131,15 @@ class Connection:
         self._channel.close()
 
 
+def _tls(credentials: Credentials | None) -> grpc.ChannelCredentials:
+    if credentials is None:
+        return grpc.ssl_channel_credentials()
+    authority, client = credentials.certificate_authority.encode(), credentials.client
+    if client is None:
+        return grpc.ssl_channel_credentials(authority)
+    return grpc.ssl_channel_credentials(authority, client.key.encode(), client.certificate.encode())
+
+
 def _is_loopback(target: str) -> bool:
     host = target.rsplit(":", 1)[0].strip("[]")
     if host == "localhost":
@@ -152,13 +148,3 @@ def _is_loopback(target: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _give_up_unless_unreachable(problem: AnalystError, until: float, pause: float) -> None:
-    """Raise what is final, or what would last longer than the caller's patience.
-
-    Raises:
-        AnalystError: The problem.
-    """
-    if not isinstance(problem, CuratorUnreachable) or time.monotonic() + pause >= until:
-        raise problem from None

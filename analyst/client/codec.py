@@ -74,7 +74,17 @@ def decode_gradient(response: release_pb2.StepResponse, like: Tensor) -> Tensor:
 
 
 def _decode_block(block: release_pb2.GradientBlock) -> np.ndarray:
-    """Decode one block to float32.
+    return np.asarray(released_values(block), dtype=np.float32)
+
+
+def released_values(block: release_pb2.GradientBlock) -> np.ndarray:
+    """Decode one block exactly.
+
+    Args:
+        block: As received.
+
+    Returns:
+        float64 values in the shape of the block.
 
     Raises:
         ProtocolError: If its type or length is not known.
@@ -83,9 +93,9 @@ def _decode_block(block: release_pb2.GradientBlock) -> np.ndarray:
     dtype = _DTYPES.get(tensor.data_type)
     if dtype is None or len(tensor.data) != math.prod(tensor.shape) * dtype.itemsize:
         raise ProtocolError(*_MISUNDERSTOOD)
-    values = np.frombuffer(tensor.data, dtype=dtype)
+    values = np.frombuffer(tensor.data, dtype=dtype).reshape(tuple(tensor.shape))
     if block.grid:
-        return np.asarray(values * block.grid, dtype=np.float32)
+        return np.asarray(values * block.grid, dtype=np.float64)
     if dtype.kind != "f":
         raise ProtocolError(*_MISUNDERSTOOD)
-    return np.asarray(values, dtype=np.float32)
+    return np.asarray(values, dtype=np.float64)

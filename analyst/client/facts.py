@@ -26,6 +26,7 @@ class DatasetFacts:
     unit: str
     mechanisms: tuple[str, ...]
     max_samples: int
+    policy: tuple[tuple[str, str], ...] = ()  # the steward's rules by name
 
     @classmethod
     def of(cls, message: dataset_pb2.DatasetFacts) -> Self:
@@ -49,15 +50,30 @@ class DatasetFacts:
             unit=message.unit,
             mechanisms=tuple(one.mechanism for one in message.mechanisms),
             max_samples=message.max_samples,
+            policy=tuple((one.rule, one.value) for one in message.policy),
         )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Share:
+    """The analyst's own cap below the data set's, and what its runs used of it, measured alone."""
+
+    epsilon: float
+    spent: float
+    reserved: float
+    remaining: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Budget:
-    """What is left of a data set, over all analysts; every epsilon is at `delta`."""
+    """What is left of a data set, over all analysts; every epsilon is at `delta`.
+
+    `epsilon` is what the steward allows now, at most `registered_epsilon`.
+    """
 
     dataset: str
     epsilon: float
+    registered_epsilon: float
     delta: float
     spent: float
     reserved: float
@@ -65,6 +81,8 @@ class Budget:
     adjacency: str
     unit: str
     accountant: str
+    status: str
+    share: Share | None
 
     @classmethod
     def of(cls, message: budget_pb2.BudgetStatement) -> Self:
@@ -73,9 +91,18 @@ class Budget:
         Args:
             message: As received.
         """
+        told, share = message.share, None
+        if message.HasField("share"):
+            share = Share(
+                epsilon=told.epsilon,
+                spent=told.spent,
+                reserved=told.reserved,
+                remaining=told.remaining,
+            )
         return cls(
             dataset=message.dataset,
             epsilon=message.epsilon,
+            registered_epsilon=message.registered_epsilon,
             delta=message.delta,
             spent=message.spent,
             reserved=message.reserved,
@@ -83,6 +110,8 @@ class Budget:
             adjacency=message.adjacency,
             unit=message.unit,
             accountant=message.accountant,
+            status=message.status,
+            share=share,
         )
 
 

@@ -2,31 +2,51 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Final, cast
 
 import grpc
+from google.protobuf.message import DecodeError
 
+from analyst import errors
 from analyst.errors import (
     AnalystError,
-    BudgetExhausted,
     BudgetNumbers,
+    CuratorFailed,
+    CuratorUnavailable,
     CuratorUnreachable,
     ProtocolError,
-    Refused,
     RequestRefused,
-    RunClosed,
-    StepLost,
 )
 from protos.weir.v1 import refusal_pb2
 
 _KEY = "weir-refusal-bin"
-_REFUSALS: dict[str, type[Refused]] = {
-    "RUN_CLOSED": RunClosed,
-    "STEP_LOST": StepLost,
-    "NOT_PERMITTED": Refused,
-    "REFUSED": Refused,
+REFUSALS: Final[dict[str, type[RequestRefused]]] = {
+    "INVALID_REQUEST": RequestRefused,
+    "MALFORMED_REQUEST": errors.MalformedRequest,
+    "STEP_OUT_OF_ORDER": errors.StepOutOfOrder,
+    "STEP_CONFLICT": errors.StepConflict,
+    "UNAUTHENTICATED": errors.Unauthenticated,
+    "UNKNOWN_DATASET": errors.UnknownDataset,
+    "UNKNOWN_RUN": errors.UnknownRun,
+    "REFUSED": errors.Refused,
+    "RUN_CLOSED": errors.RunClosed,
+    "DATASET_PAUSED": errors.DatasetPaused,
+    "DATASET_RETIRED": errors.DatasetRetired,
+    "TOO_MANY_RUNS": errors.TooManyRuns,
+    "NOT_PERMITTED": errors.NotPermitted,
+    "POLICY_REFUSED": errors.PolicyRefused,
+    "STEP_LOST": errors.StepLost,
 }
-_RETRY_REASONS = {"UNAVAILABLE", "LEDGER_UNAVAILABLE", "TOO_MANY_CALLS"}
+EXHAUSTED: Final[dict[str, type[errors.BudgetExhausted]]] = {
+    "PRIVACY_BUDGET_EXHAUSTED": errors.BudgetExhausted,
+    "ANALYST_BUDGET_EXHAUSTED": errors.ShareExhausted,
+}
+UNAVAILABLE: Final[dict[str, type[CuratorUnavailable]]] = {
+    "UNAVAILABLE": CuratorUnavailable,
+    "LEDGER_UNAVAILABLE": CuratorUnavailable,
+    "TOO_MANY_CALLS": errors.TooManyCalls,
+    "TOO_FAST": errors.TooFast,
+}
 
 
 def unreachable(target: str) -> CuratorUnreachable:
@@ -37,7 +57,8 @@ def unreachable(target: str) -> CuratorUnreachable:
     """
     return CuratorUnreachable(
         f"No curator answers at {target}.",
-        "Check that 'curator serve' runs there, that host and port are right, that a firewall "
+        "Check that 'curator serve' runs there, that host and port are right (client certificates "
+        "have a port of their own), that a firewall "
         "does not block them, and that the host is among the names in the curator's certificate "
         "(host_names in its configuration).",
     )
@@ -83,30 +104,34 @@ def _call(error: grpc.RpcError) -> grpc.Call:
 def _refusal(error: grpc.RpcError) -> refusal_pb2.Refusal | None:
     for key, value in _call(error).trailing_metadata() or ():
         if key == _KEY and isinstance(value, bytes):
-            refusal = refusal_pb2.Refusal()
-            refusal.ParseFromString(value)
-            return refusal
+            try:
+                return refusal_pb2.Refusal.FromString(value)
+            except DecodeError:
+                return None
     return None
 
 
 def _from_refusal(refusal: refusal_pb2.Refusal) -> AnalystError:
-    words = (refusal.reason, refusal.message, refusal.detail, refusal.remedy)
-    if refusal.reason == "PRIVACY_BUDGET_EXHAUSTED":
-        numbers = refusal.budget
-        return BudgetExhausted(
-            *words,
-            numbers=BudgetNumbers(
-                budget=numbers.budget,
-                spent=numbers.spent,
-                reserved=numbers.reserved,
-                asked=numbers.asked,
-                remaining=numbers.remaining,
-                delta=numbers.delta,
-            ),
+    reason, message = refusal.reason, refusal.message
+    words = (reason, message, refusal.detail, refusal.remedy)
+    if reason in EXHAUSTED:
+        return EXHAUSTED[reason](*words, numbers=_numbers(refusal.budget))
+    if reason in UNAVAILABLE:
+        detailed = f"{message} ({refusal.detail})" if refusal.detail else message
+        return UNAVAILABLE[reason](
+            detailed, refusal.remedy, reason=reason, retry_seconds=refusal.retry_seconds
         )
-    if refusal.reason in _RETRY_REASONS:
-        return CuratorUnreachable(refusal.message, refusal.remedy)
-    if refusal.reason == "INTERNAL":
-        request = f"{refusal.remedy} (request {refusal.request_id})"
-        return AnalystError(refusal.message, request)
-    return _REFUSALS.get(refusal.reason, RequestRefused)(*words)
+    if reason == "INTERNAL":
+        return CuratorFailed(message, f"{refusal.remedy} (request {refusal.request_id})")
+    return REFUSALS.get(reason, RequestRefused)(*words)
+
+
+def _numbers(numbers: refusal_pb2.BudgetNumbers) -> BudgetNumbers:
+    return BudgetNumbers(
+        budget=numbers.budget,
+        spent=numbers.spent,
+        reserved=numbers.reserved,
+        asked=numbers.asked,
+        remaining=numbers.remaining,
+        delta=numbers.delta,
+    )

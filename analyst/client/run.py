@@ -13,7 +13,7 @@ from torch import Tensor
 
 from analyst.client.channel import Connection
 from analyst.client.codec import decode_gradient, encode_step
-from analyst.errors import CuratorUnreachable, RequestRefused, StepLost
+from analyst.errors import CuratorUnreachable, StepLost, StepOutOfOrder
 from protos.weir.v1 import release_pb2, run_pb2
 
 _SECONDS = 60.0
@@ -63,6 +63,7 @@ class Run:
             CuratorUnreachable: If nothing answers within the run's patience.
             RequestRefused: If the curator says that the batch is wrong.
             StepLost: If the curator contradicts itself about the next step.
+            StepOutOfOrder: The same.
         """
         while True:
             request = encode_step(self.run_id, self.next_step, images, labels)
@@ -70,13 +71,8 @@ class Run:
                 response = self._connection.persist(
                     functools.partial(self._send, request), patience=self._patience
                 )
-            except StepLost:
+            except (StepLost, StepOutOfOrder):
                 if self._resume():
-                    continue
-                raise
-            except RequestRefused as refusal:
-                self._drop_stream()
-                if refusal.reason == "STEP_OUT_OF_ORDER" and self._resume():
                     continue
                 raise
             self.next_step = response.step + 1

@@ -1,4 +1,4 @@
-"""A certificate authority of the curator's own, and the server certificate that it signs."""
+"""A certificate authority of the curator's own, and the certificates that it signs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ipaddress
 import os
 import socket
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import cast
@@ -16,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _AUTHORITY_DAYS, _SERVER_DAYS = 3650, 825
+CLIENT_DAYS = 365
 _CLOCK_SKEW = timedelta(minutes=5)
 _RENEW_BEFORE = timedelta(days=30)
 _PEM = serialization.Encoding.PEM
@@ -38,14 +40,48 @@ def create_certificates(folder: Path, host_names: Iterable[str]) -> None:
         write_private(folder / "ca.key", _key_bytes(key))
         write_private(folder / "ca.pem", _authority(key).public_bytes(_PEM))
     if not _will_do(folder / "server.pem", names):
-        authority = x509.load_pem_x509_certificate((folder / "ca.pem").read_bytes())
-        authority_key = serialization.load_pem_private_key((folder / "ca.key").read_bytes(), None)
-        server_key = ec.generate_private_key(ec.SECP256R1())
-        server = _server(
-            server_key, authority, cast("ec.EllipticCurvePrivateKey", authority_key), names
-        )
-        write_private(folder / "server.key", _key_bytes(server_key))
-        write_private(folder / "server.pem", server.public_bytes(_PEM))
+        _write_server(folder, names)
+
+
+def _write_server(folder: Path, names: Iterable[str]) -> None:
+    ends = datetime.now(UTC) + timedelta(days=_SERVER_DAYS)
+    addresses = x509.SubjectAlternativeName([_general_name(name) for name in names])
+    builder = _builder("Weir curator", ends).add_extension(addresses, critical=False)
+    certificate, key = _signed(folder, builder, ExtendedKeyUsageOID.SERVER_AUTH)
+    write_private(folder / "server.key", key)
+    write_private(folder / "server.pem", certificate)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClientCertificate:
+    """What a caller proves itself with in TLS."""
+
+    certificate: str  # PEM
+    key: str = field(repr=False)  # PEM
+    der: bytes
+    expires_at: datetime
+
+
+def issue_client_certificate(
+    folder: Path, name: str, expires_at: datetime | None = None
+) -> ClientCertificate:
+    """Sign a client certificate with the curator's own authority; nothing is written.
+
+    Args:
+        folder: Has ca.pem and ca.key.
+        name: Of the caller, which becomes the subject.
+        expires_at: When it ends; in a year by default.
+
+    Returns:
+        The certificate and its new key.
+    """
+    ends = expires_at or datetime.now(UTC) + timedelta(days=CLIENT_DAYS)
+    ends = ends.replace(microsecond=0)
+    certificate, key = _signed(folder, _builder(name, ends), ExtendedKeyUsageOID.CLIENT_AUTH)
+    der = x509.load_pem_x509_certificate(certificate).public_bytes(serialization.Encoding.DER)
+    return ClientCertificate(
+        certificate=certificate.decode(), key=key.decode(), der=der, expires_at=ends
+    )
 
 
 def _will_do(path: Path, names: Iterable[str]) -> bool:
@@ -73,14 +109,13 @@ def write_private(path: Path, data: bytes) -> None:
     partial.rename(path)
 
 
-def _builder(subject: str, days: int) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
+def _builder(subject: str, ends: datetime) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)]))
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _CLOCK_SKEW)
-        .not_valid_after(now + timedelta(days=days))
+        .not_valid_before(min(datetime.now(UTC), ends) - _CLOCK_SKEW)
+        .not_valid_after(ends)
     )
 
 
@@ -102,7 +137,7 @@ def _authority(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
     name = "Weir curator authority"
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     return (
-        _builder(name, _AUTHORITY_DAYS)
+        _builder(name, datetime.now(UTC) + timedelta(days=_AUTHORITY_DAYS))
         .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
         .public_key(key.public_key())
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -112,27 +147,27 @@ def _authority(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
     )
 
 
-def _server(
-    key: ec.EllipticCurvePrivateKey,
-    authority: x509.Certificate,
-    authority_key: ec.EllipticCurvePrivateKey,
-    names: Iterable[str],
-) -> x509.Certificate:
-    identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
-    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
-    return (
-        _builder("Weir curator", _SERVER_DAYS)
-        .issuer_name(authority.subject)
+def _signed(
+    authority: Path, builder: x509.CertificateBuilder, usage: x509.ObjectIdentifier
+) -> tuple[bytes, bytes]:
+    """Sign a leaf certificate for a new key; return both as PEM."""
+    issuer = x509.load_pem_x509_certificate((authority / "ca.pem").read_bytes())
+    signer = cast(
+        "ec.EllipticCurvePrivateKey",
+        serialization.load_pem_private_key((authority / "ca.key").read_bytes(), None),
+    )
+    key = ec.generate_private_key(ec.SECP256R1())
+    identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+    certificate = (
+        builder.issuer_name(issuer.subject)
         .public_key(key.public_key())
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_key_usage(signs_certificates=False), critical=True)
-        .add_extension(usage, critical=False)
+        .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
         .add_extension(identifier, critical=False)
-        .add_extension(
-            x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False
-        )
-        .sign(authority_key, hashes.SHA256())
+        .sign(signer, hashes.SHA256())
     )
+    return certificate.public_bytes(_PEM), _key_bytes(key)
 
 
 def _general_name(name: str) -> x509.GeneralName:

@@ -1,4 +1,4 @@
-"""The one file that a steward hands to an analyst: name, token and the authority to trust."""
+"""The one file that a steward hands over: a name, what proves it, and whom to trust."""
 
 from __future__ import annotations
 
@@ -6,25 +6,35 @@ import base64
 import json
 from pathlib import Path
 
-from curator.identity.certificates import write_private
+from curator.identity.certificates import ClientCertificate, write_private
 
 
 def write_credentials(
-    path: Path, *, analyst: str, token: str, authority: Path, certificate_key: bytes
+    path: Path,
+    *,
+    analyst: str,
+    secret: str | ClientCertificate,
+    authority: Path,
+    certificate_key: bytes,
 ) -> None:
     """Write a credentials file, readable by the owner only.
 
     Args:
         path: Where to.
         analyst: Name of the analyst.
-        token: Bearer token.
+        secret: A bearer token, or a client certificate with its key.
         authority: PEM file of the certificate authority that signed the server's certificate.
         certificate_key: Raw Ed25519 key that privacy certificates are checked with.
     """
+    proof = (
+        {"token": secret}
+        if isinstance(secret, str)
+        else {"client_certificate": secret.certificate, "client_key": secret.key}
+    )
     content = {
         "version": 1,
         "analyst": analyst,
-        "token": token,
+        **proof,
         "certificate_authority": authority.read_text(),
         "certificate_key": base64.b64encode(certificate_key).decode(),
     }

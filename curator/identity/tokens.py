@@ -1,28 +1,24 @@
-"""Bearer tokens: 256 random bits each, kept as a hash, looked up in constant time.
+"""The table of callers: a token of 256 random bits or a client certificate each, kept as a hash.
 
-The table of callers is one JSON file. It is read again when it changes, so an analyst that is
-added, rotated or revoked while the curator serves is so at once.
+An analyst that is added, rotated or revoked while the curator serves is so at once. Hashes are
+looked up in constant time.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import hmac
-import json
 import re
 import secrets
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import final
 
 from curator.clock import utc_now
 from curator.errors import Unauthenticated
-from curator.identity.certificates import write_private
+from curator.identity.callers_file import CallersFile, Entry, ListedCaller, Proof, listed, new_entry
 from curator.service.caller import Caller, Role
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -37,22 +33,9 @@ class NoSuchCaller(ValueError):
     """There is no caller of this name."""
 
 
-Entry = dict[str, str | None]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ListedCaller:
-    """A caller as the steward sees it."""
-
-    name: str
-    role: Role
-    revoked: bool
-    expires_at: datetime | None
-
-
 @final
 class TokenTable:
-    """Names, roles and token hashes, in one file."""
+    """Names, roles and what proves them."""
 
     def __init__(self, path: Path, clock: Callable[[], datetime] = utc_now) -> None:
         """Use the table at `path`; a missing file is an empty table.
@@ -61,22 +44,45 @@ class TokenTable:
             path: The JSON file.
             clock: The present in UTC.
         """
-        self._path = path
+        self._file = CallersFile(path)
         self._clock = clock
         self._lock = threading.Lock()
         self._stamp: tuple[int, int] | None = None
-        self._callers: dict[str, ListedCaller] = {}
+        self._callers: dict[tuple[Proof, str], ListedCaller] = {}
 
     def add(self, name: str, role: Role, expires_at: datetime | None = None) -> str:
-        """Add a caller.
+        """Add a caller who proves itself with a token.
 
         Args:
-            name: Lower-case letters, digits, dots, dashes and underscores.
+            name: As for `add_certificate`.
             role: What the caller may do.
             expires_at: When the token ends, in UTC; None for never.
 
         Returns:
             The token; it is not kept and cannot be shown again.
+        """
+        token = secrets.token_urlsafe(32)
+        self._add(name, role, (Proof.TOKEN, _hash(token.encode())), expires_at)
+        return token
+
+    def add_certificate(
+        self, name: str, role: Role, certificate: bytes, expires_at: datetime
+    ) -> None:
+        """Add a caller who proves itself with a client certificate.
+
+        Args:
+            name: Lower-case letters, digits, dots, dashes and underscores.
+            role: What the caller may do.
+            certificate: DER; its subject is the name.
+            expires_at: When it ends.
+        """
+        self._add(name, role, (Proof.CERTIFICATE, _hash(certificate)), expires_at)
+
+    def check_new(self, name: str) -> None:
+        """Check that a caller of this name can be added.
+
+        Args:
+            name: As for `add_certificate`.
 
         Raises:
             ValueError: If the name is not valid.
@@ -85,16 +91,12 @@ class TokenTable:
         if not _NAME.fullmatch(name):
             msg = "a name has 1 to 64 lower-case letters, digits, dots, dashes and underscores"
             raise ValueError(msg)
-        with self._changing() as table:
-            if any(entry["name"] == name for entry in table):
-                msg = f"'{name}' has credentials already; choose another name, or rotate them"
-                raise CallerExists(msg)
-            token, entry = _new_entry(name, role, expires_at)
-            table.append(entry)
-        return token
+        if any(entry["name"] == name for entry in self._file.read()):
+            msg = f"'{name}' has credentials already; choose another name, or rotate them"
+            raise CallerExists(msg)
 
     def rotate(self, name: str, expires_at: datetime | None = None) -> str:
-        """Give a caller a new token; the old one ends at once, also while the curator serves.
+        """Give a caller a new token; what it had ends at once, also while the curator serves.
 
         Args:
             name: An existing caller, also a revoked one.
@@ -102,38 +104,47 @@ class TokenTable:
 
         Returns:
             The new token.
-
-        Raises:
-            NoSuchCaller: If there is none.
         """
-        with self._changing() as table:
-            place = _place(table, name)
-            token, table[place] = _new_entry(name, Role(str(table[place]["role"])), expires_at)
+        token = secrets.token_urlsafe(32)
+        self._rotate(name, (Proof.TOKEN, _hash(token.encode())), expires_at)
         return token
 
+    def rotate_certificate(self, name: str, certificate: bytes, expires_at: datetime) -> None:
+        """Give a caller a new certificate; what it had ends at once.
+
+        Args:
+            name: An existing caller, also a revoked one.
+            certificate: DER; its subject is the name.
+            expires_at: When it ends.
+        """
+        self._rotate(name, (Proof.CERTIFICATE, _hash(certificate)), expires_at)
+
     def revoke(self, name: str) -> None:
-        """End a caller's token at once; the name and its runs stay.
+        """End a caller's token or certificate at once; the name and its runs stay.
 
         Args:
             name: An existing caller.
-
-        Raises:
-            NoSuchCaller: If there is none.
         """
-        with self._changing() as table:
-            table[_place(table, name)]["token_sha256"] = None
+        with self._file.changing() as table:
+            table[_place(table, name)] |= dict.fromkeys(Proof)
 
     def callers(self) -> tuple[ListedCaller, ...]:
         """Return every caller in the order of adding."""
-        return tuple(
-            ListedCaller(
-                name=str(entry["name"]),
-                role=Role(str(entry["role"])),
-                revoked=entry["token_sha256"] is None,
-                expires_at=_expiry(entry),
-            )
-            for entry in self._read()
-        )
+        return tuple(listed(entry) for entry in self._file.read())
+
+    def identify(self, authorization: str | None, certificate: bytes | None) -> Caller:
+        """Return who asks; where TLS has verified a certificate, it alone decides.
+
+        Args:
+            authorization: The value of the authorization header.
+            certificate: DER of the client certificate of the connection.
+
+        Returns:
+            The caller.
+        """
+        if certificate is not None:
+            return self._known((Proof.CERTIFICATE, _hash(certificate)))
+        return self.authenticate(authorization)
 
     def authenticate(self, authorization: str | None) -> Caller:
         """Return whose token it is.
@@ -149,54 +160,50 @@ class TokenTable:
         """
         if authorization is None or not authorization.startswith(_SCHEME):
             raise Unauthenticated
-        offered = _hash(authorization.removeprefix(_SCHEME))
+        token = authorization.removeprefix(_SCHEME).encode("utf-8", "replace")
+        return self._known((Proof.TOKEN, _hash(token)))
+
+    def _known(self, offered: tuple[Proof, str]) -> Caller:
+        """Return whose proof it is.
+
+        Raises:
+            Unauthenticated: If it is nobody's, or has ended.
+        """
         found = None
-        for known, entry in self._current().items():
-            if hmac.compare_digest(known, offered):
-                found = entry
+        for (proof, digest), caller in self._current().items():
+            if proof is offered[0] and hmac.compare_digest(digest, offered[1]):
+                found = caller
         if found is None or (found.expires_at is not None and self._clock() >= found.expires_at):
             raise Unauthenticated
         return Caller(found.name, found.role)
 
-    @contextmanager
-    def _changing(self) -> Iterator[list[Entry]]:
-        """Give the table to change, and write it whole; two commands never lose one another."""
-        with self._path.with_suffix(".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            table = self._read()
-            yield table
-            write_private(self._path, json.dumps(table, indent=1).encode())
+    def _add(
+        self, name: str, role: Role, proof: tuple[Proof, str], expires_at: datetime | None
+    ) -> None:
+        with self._file.changing() as table:
+            self.check_new(name)
+            table.append(new_entry(name, role, proof, expires_at))
 
-    def _current(self) -> dict[str, ListedCaller]:
-        try:
-            status = self._path.stat()
-        except FileNotFoundError:
+    def _rotate(self, name: str, proof: tuple[Proof, str], expires_at: datetime | None) -> None:
+        with self._file.changing() as table:
+            place = _place(table, name)
+            role = Role(str(table[place]["role"]))
+            table[place] = new_entry(name, role, proof, expires_at)
+
+    def _current(self) -> dict[tuple[Proof, str], ListedCaller]:
+        stamp = self._file.stamp()
+        if stamp is None:
             return {}
-        stamp = (status.st_mtime_ns, status.st_ino)
         with self._lock:
             if stamp != self._stamp:
-                listed = zip(self._read(), self.callers(), strict=True)
+                known = [(entry, listed(entry)) for entry in self._file.read()]
                 self._callers = {
-                    str(entry["token_sha256"]): caller
-                    for entry, caller in listed
-                    if not caller.revoked
+                    (caller.proof, str(entry[caller.proof])): caller
+                    for entry, caller in known
+                    if caller.proof is not None
                 }
                 self._stamp = stamp
             return self._callers
-
-    def _read(self) -> list[Entry]:
-        try:
-            table: list[Entry] = json.loads(self._path.read_bytes())
-        except FileNotFoundError:
-            return []
-        return table
-
-
-def _new_entry(name: str, role: Role, expires_at: datetime | None) -> tuple[str, Entry]:
-    token = secrets.token_urlsafe(32)
-    ends = None if expires_at is None else expires_at.isoformat()
-    entry: Entry = {"name": name, "role": str(role), "token_sha256": _hash(token)}
-    return token, entry | {"expires_at": ends}
 
 
 def _place(table: list[Entry], name: str) -> int:
@@ -212,10 +219,5 @@ def _place(table: list[Entry], name: str) -> int:
     raise NoSuchCaller(msg)
 
 
-def _expiry(entry: Entry) -> datetime | None:
-    ends = entry.get("expires_at")
-    return None if ends is None else datetime.fromisoformat(ends)
-
-
-def _hash(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()
+def _hash(proof: bytes) -> str:
+    return hashlib.sha256(proof).hexdigest()

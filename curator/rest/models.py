@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from curator.ledger.ledger import RunState, Statement
+from curator.ledger.ledger import NOTHING, Account, RunState, Statement
 from curator.privacy.facts import DatasetFacts
 
 
-class Problem(BaseModel):
-    """An error: what happened in constant words, and what to do next."""
+class Readiness(BaseModel):
+    """Whether the curator takes steps."""
 
-    reason: str
-    message: str
-    remedy: str
+    status: str
+
+
+class Head(BaseModel):
+    """The last entry of the ledger; whoever keeps it notices an older ledger."""
+
+    sequence: int
+    digest: str
 
 
 class Dataset(BaseModel):
@@ -32,13 +37,15 @@ class Dataset(BaseModel):
     max_records_per_group: int | None
     epsilon: float
     delta: float
+    policy: dict[str, str]
 
     @classmethod
-    def of(cls, facts: DatasetFacts) -> Dataset:
+    def of(cls, facts: DatasetFacts, policy: dict[str, str]) -> Dataset:
         """Return the answer for one data set.
 
         Args:
             facts: What the steward declared.
+            policy: The steward's rules by name.
         """
         return cls(
             dataset=facts.name,
@@ -54,6 +61,7 @@ class Dataset(BaseModel):
             max_records_per_group=facts.max_records_per_group,
             epsilon=facts.epsilon,
             delta=facts.delta,
+            policy=policy,
         )
 
 
@@ -95,12 +103,42 @@ class Run(BaseModel):
 
 
 class Epsilon(BaseModel):
-    """Epsilon at the data set's delta: the cap, what is spent or reserved, and what is left."""
+    """Epsilon at the data set's delta: the cap, what is spent or reserved, and what is left.
+
+    `budget` is what the steward allows now, at most what was `registered`.
+    """
+
+    registered: float
+    budget: float
+    spent: float
+    reserved: float
+    remaining: float
+
+
+class Share(BaseModel):
+    """The caller's own part of the budget, measured alone."""
 
     budget: float
     spent: float
     reserved: float
     remaining: float
+
+    @classmethod
+    def of(cls, account: Account | None) -> Share | None:
+        """Return the answer for one analyst, None without a share.
+
+        Args:
+            account: By the ledger.
+        """
+        if account is None:
+            return None
+        numbers = account.numbers(NOTHING)
+        return cls(
+            budget=numbers.budget,
+            spent=numbers.spent,
+            reserved=numbers.reserved,
+            remaining=numbers.remaining,
+        )
 
 
 class Delta(BaseModel):
@@ -118,17 +156,22 @@ class BudgetAnswer(BaseModel):
     adjacency: str
     unit: str
     accountant: str
+    status: str
     epsilon: Epsilon
     delta: Delta
+    your_share: Share | None
     open_runs: list[Run]
 
     @classmethod
-    def of(cls, statement: Statement, runs: list[Run]) -> BudgetAnswer:
+    def of(
+        cls, statement: Statement, runs: list[Run], share: Account | None = None
+    ) -> BudgetAnswer:
         """Return the answer for one data set.
 
         Args:
             statement: By the ledger.
             runs: Open runs that the caller may see.
+            share: Of the caller, if there is one.
         """
         delta = statement.budget.delta
         used = delta if statement.spent_epsilon > 0 else 0.0
@@ -137,12 +180,15 @@ class BudgetAnswer(BaseModel):
             adjacency=str(statement.adjacency),
             unit=statement.adjacency.unit,
             accountant=statement.accountant,
+            status=statement.status,
             epsilon=Epsilon(
-                budget=statement.budget.epsilon,
+                registered=statement.budget.epsilon,
+                budget=statement.cap,
                 spent=statement.spent_epsilon,
                 reserved=statement.reserved_epsilon,
                 remaining=statement.remaining_epsilon,
             ),
             delta=Delta(budget=delta, spent=used, remaining=delta - used),
+            your_share=Share.of(share),
             open_runs=runs,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from dataclasses import dataclass
 from typing import final
@@ -10,10 +11,12 @@ from typing import final
 import uvicorn
 from fastapi import FastAPI
 
-from curator.identity.listen import PortUnavailable, TlsFiles
+from curator.identity.listen import PortUnavailable, Reload, TlsFiles
+from curator.rest.peer import PeerProtocol
 
 _STOP_SECONDS = 5.0
 _BACKLOG = 128
+_MOST_CONNECTIONS = 256
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,17 +52,22 @@ class RestServer:
             raise PortUnavailable(msg) from None
         self.port: int = self._socket.getsockname()[1]
         tls = config.tls
-        self._server = uvicorn.Server(
-            uvicorn.Config(
-                app,
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                timeout_graceful_shutdown=2,
-                ssl_certfile=None if tls is None else tls.certificate,
-                ssl_keyfile=None if tls is None else tls.key,
-            )
+        serving = uvicorn.Config(
+            app,
+            http=PeerProtocol,
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=2,
+            limit_concurrency=_MOST_CONNECTIONS,
+            ssl_certfile=None if tls is None else tls.certificate,
+            ssl_keyfile=None if tls is None else tls.key,
         )
+        serving.load()
+        if tls is not None:
+            serving.ssl = _reloading(tls)
+        self._server = uvicorn.Server(serving)
         self._thread = threading.Thread(
             target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True, name="rest"
         )
@@ -73,3 +81,17 @@ class RestServer:
         """Finish open requests and stop."""
         self._server.should_exit = True
         self._thread.join(_STOP_SECONDS)
+
+
+def _reloading(tls: TlsFiles) -> ssl.SSLContext:
+    """Return a context whose every handshake uses the files as they are then."""
+    reload = Reload(tls)
+    latest = first = tls.context()
+
+    def choose(connection: ssl.SSLSocket | ssl.SSLObject, *_: object) -> None:
+        nonlocal latest
+        latest = reload.changed() or latest
+        connection.context = latest
+
+    first.sni_callback = choose
+    return first

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from curator.errors import MalformedRequest
-from curator.ledger.ledger import RunState, RunStatus, Statement
+from curator.ledger.ledger import NOTHING, Account, RunState, RunStatus, Statement
 from curator.mechanisms.catalogue import mechanism_names, parameter_schema
 from curator.privacy.facts import DatasetFacts
 from curator.privacy.records import Samples
-from curator.privacy.release import FloatBlock, LatticeBlock
+from curator.rpc.release_codec import encode_blocks
 from curator.service.live_run import Answer
 from curator.service.plan_run import Plan
 from curator.service.release_gradient import StepRequest
@@ -24,7 +25,6 @@ from protos.weir.v1 import budget_pb2, dataset_pb2, release_pb2, run_pb2, tensor
 VALUE_MIN, VALUE_MAX = -1.0, 1.0
 
 _IMAGE_DIMENSIONS = 4
-_INT32 = range(-(2**31), 2**31)
 
 
 def decode_step(
@@ -45,7 +45,7 @@ def decode_step(
     """
     if message.step < 1:
         msg = "step is counted from 1"
-        raise MalformedRequest(msg)
+        raise MalformedRequest(msg, "step")
     images = _decode_images(message.images, facts, max_samples)
     labels = _decode_labels(message.labels, len(images), len(facts.classes))
     digest = hashlib.sha256()
@@ -70,18 +70,18 @@ def _decode_images(tensor: tensor_pb2.Tensor, facts: DatasetFacts, max_samples: 
     expected = (facts.channels, facts.height, facts.width)
     if tensor.data_type != tensor_pb2.DATA_TYPE_FLOAT32:
         msg = "images must be float32"
-        raise MalformedRequest(msg)
+        raise MalformedRequest(msg, "images")
     if len(tensor.shape) != _IMAGE_DIMENSIONS or tuple(tensor.shape[1:]) != expected:
         msg = f"images must have shape (rows, {expected[0]}, {expected[1]}, {expected[2]})"
-        raise MalformedRequest(msg)
+        raise MalformedRequest(msg, "images")
     if not 1 <= tensor.shape[0] <= max_samples:
         msg = f"images must have 1 to {max_samples} rows"
-        raise MalformedRequest(msg)
+        raise MalformedRequest(msg, "images")
     images = _from_bytes("images", tensor, np.dtype("<f4"))
     # a comparison with NaN is false, so NaN and infinity are refused here too
     if not (bool((images >= VALUE_MIN).all()) and bool((images <= VALUE_MAX).all())):
         msg = f"images must be finite and in [{VALUE_MIN:g}, {VALUE_MAX:g}]"
-        raise MalformedRequest(msg)
+        raise MalformedRequest(msg, "images")
     return images
 
 
@@ -93,14 +93,14 @@ def _decode_labels(tensor: tensor_pb2.Tensor, rows: int, num_classes: int) -> np
     """
     if tensor.data_type != tensor_pb2.DATA_TYPE_INT64:
         msg = "labels must be int64"
-        raise MalformedRequest(msg)
+        raise MalformedRequest(msg, "labels")
     if tuple(tensor.shape) != (rows,):
         msg = "labels must have one entry per image"
-        raise MalformedRequest(msg)
+        raise MalformedRequest(msg, "labels")
     labels = _from_bytes("labels", tensor, np.dtype("<i8"))
     if not (bool((labels >= 0).all()) and bool((labels < num_classes).all())):
         msg = f"labels must be in 0 to {num_classes - 1}"
-        raise MalformedRequest(msg)
+        raise MalformedRequest(msg, "labels")
     return labels
 
 
@@ -112,7 +112,7 @@ def _from_bytes(name: str, tensor: tensor_pb2.Tensor, dtype: np.dtype) -> np.nda
     """
     if len(tensor.data) != math.prod(tensor.shape) * dtype.itemsize:
         msg = f"{name} must have as many bytes as its shape and type say"
-        raise MalformedRequest(msg)
+        raise MalformedRequest(msg, name)
     return np.frombuffer(tensor.data, dtype=dtype).reshape(tuple(tensor.shape)).copy()
 
 
@@ -126,47 +126,29 @@ def encode_answer(run_id: str, answer: Answer) -> release_pb2.StepResponse:
     Returns:
         The message; lattice integers as int32 when they fit, which depends on released values only.
     """
-    blocks = []
-    for block in answer.release.blocks:
-        match block:
-            case LatticeBlock():
-                blocks.append(
-                    release_pb2.GradientBlock(
-                        values=_encode_integers(block.integers), grid=block.grid
-                    )
-                )
-            case FloatBlock():
-                data = block.values.numpy().astype("<f4").tobytes()
-                values = _tensor(data, tensor_pb2.DATA_TYPE_FLOAT32, block.values)
-                blocks.append(release_pb2.GradientBlock(values=values))
     return release_pb2.StepResponse(
         run_id=run_id,
         step=answer.step,
-        gradient=blocks,
+        gradient=encode_blocks(answer.release),
         spent_epsilon=answer.spent_epsilon,
         budget_epsilon=answer.budget_epsilon,
     )
 
 
-def _encode_integers(integers: Tensor) -> tensor_pb2.Tensor:
-    array = integers.numpy()
-    if int(array.min()) in _INT32 and int(array.max()) in _INT32:
-        return _tensor(array.astype("<i4").tobytes(), tensor_pb2.DATA_TYPE_INT32, integers)
-    return _tensor(array.astype("<i8").tobytes(), tensor_pb2.DATA_TYPE_INT64, integers)
+@functools.cache
+def _schema_text(mechanism: str) -> str:
+    return json.dumps(parameter_schema(mechanism))
 
 
-def _tensor(
-    data: bytes, data_type: tensor_pb2.DataType.ValueType, like: Tensor
-) -> tensor_pb2.Tensor:
-    return tensor_pb2.Tensor(data=data, data_type=data_type, shape=list(like.shape))
-
-
-def encode_facts(facts: DatasetFacts, max_samples: int) -> dataset_pb2.DatasetFacts:
+def encode_facts(
+    facts: DatasetFacts, max_samples: int, rules: Mapping[str, str]
+) -> dataset_pb2.DatasetFacts:
     """Encode public facts.
 
     Args:
         facts: What the steward declared; `max_size` stays with the steward.
         max_samples: Most rows of one step.
+        rules: Of the steward's policy.
 
     Returns:
         The message.
@@ -187,36 +169,46 @@ def encode_facts(facts: DatasetFacts, max_samples: int) -> dataset_pb2.DatasetFa
         adjacency=str(facts.adjacency),
         unit=facts.unit,
         mechanisms=[
-            dataset_pb2.MechanismFacts(
-                mechanism=name, parameters_schema=json.dumps(parameter_schema(name))
-            )
+            dataset_pb2.MechanismFacts(mechanism=name, parameters_schema=_schema_text(name))
             for name in mechanism_names()
         ],
         max_samples=max_samples,
         max_records_per_group=facts.max_records_per_group or 0,
+        policy=[dataset_pb2.PolicyRule(rule=rule, value=value) for rule, value in rules.items()],
     )
 
 
-def encode_statement(statement: Statement) -> budget_pb2.BudgetStatement:
+def encode_statement(
+    statement: Statement, share: Account | None = None
+) -> budget_pb2.BudgetStatement:
     """Encode what is left of a data set.
 
     Args:
         statement: By the ledger.
+        share: The caller's own cap, if there is one.
 
     Returns:
         The message.
     """
-    return budget_pb2.BudgetStatement(
+    message = budget_pb2.BudgetStatement(
         dataset=statement.dataset,
         adjacency=str(statement.adjacency),
         unit=statement.adjacency.unit,
         accountant=statement.accountant,
-        epsilon=statement.budget.epsilon,
+        epsilon=statement.cap,
+        registered_epsilon=statement.budget.epsilon,
         delta=statement.budget.delta,
         spent=statement.spent_epsilon,
         reserved=statement.reserved_epsilon,
         remaining=statement.remaining_epsilon,
+        status=statement.status,
     )
+    if share is not None:
+        numbers = share.numbers(NOTHING)
+        message.share.epsilon = numbers.budget
+        message.share.spent, message.share.reserved = numbers.spent, numbers.reserved
+        message.share.remaining = numbers.remaining
+    return message
 
 
 def encode_plan(plan: Plan) -> run_pb2.Plan:

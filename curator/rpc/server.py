@@ -9,8 +9,9 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from curator.identity.listen import PortUnavailable, TlsFiles
+from curator.identity.listen import PortUnavailable, Reload, TlsFiles
 from curator.rpc.identity import Authenticator
+from curator.rpc.open_calls import OpenCalls, Patience
 from curator.rpc.servicer import WeirServicer
 from curator.rpc.shield import Shield
 from curator.service.certificate import Signer
@@ -27,6 +28,7 @@ class RpcConfig:
 
     host: str
     port: int
+    certificate_port: int | None = None  # for callers with a client certificate; needs TLS
     tls: TlsFiles | None  # None only on loopback, behind an explicit flag
     max_message_bytes: int
     reflection: bool
@@ -34,26 +36,41 @@ class RpcConfig:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class RpcServer:
-    """A server that is not started yet, its bound port and its health switch."""
+    """A server that is not started yet, its bound ports and its health switch."""
 
     server: grpc.Server
     port: int
+    certificate_port: int | None
     health: health.HealthServicer
+    patience: Patience
 
     def start(self) -> None:
         """Begin to answer."""
+        self.patience.start()
         self.server.start()
         for service in ("", _SERVICE):
             self.health.set(service, health_pb2.HealthCheckResponse.SERVING)
 
+    def set_serving(self, *, serving: bool) -> None:
+        """Tell load balancers whether steps can be taken now; nothing comes back after a drain.
+
+        Args:
+            serving: Whether they can.
+        """
+        known = health_pb2.HealthCheckResponse
+        for service in ("", _SERVICE):
+            self.health.set(service, known.SERVING if serving else known.NOT_SERVING)
+
     def drain(self, grace_seconds: float) -> None:
-        """Stop taking calls, and wait for those that are being served.
+        """Stop taking calls, end those that only wait, and wait for those that are being served.
 
         Args:
             grace_seconds: How long to wait at most.
         """
         self.health.enter_graceful_shutdown()
-        self.server.stop(grace_seconds).wait()
+        stopped = self.server.stop(grace_seconds)
+        self.patience.stop()
+        stopped.wait()
 
 
 def create_server(
@@ -73,15 +90,20 @@ def create_server(
     Raises:
         PortUnavailable: If the port cannot be bound.
     """
+    calls = OpenCalls(_WORKERS)
+    patience = Patience(calls.is_crowded)
     server = grpc.server(
         ThreadPoolExecutor(_WORKERS, thread_name_prefix="rpc"),
-        interceptors=[Shield(authenticator)],
+        interceptors=[Shield(authenticator, calls, patience)],
         maximum_concurrent_rpcs=_WORKERS,  # one more is refused, never queued behind streams
         options=[
             ("grpc.max_receive_message_length", config.max_message_bytes),
             ("grpc.max_send_message_length", config.max_message_bytes),
             ("grpc.so_reuseport", 0),
-            ("grpc.http2.min_recv_ping_interval_without_data_ms", 20_000),
+            ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+            ("grpc.http2.max_ping_strikes", 0),  # a stalled machine delivers pings in bunches
+            ("grpc.keepalive_time_ms", 60_000),  # a peer that is gone frees its worker
+            ("grpc.keepalive_timeout_ms", 20_000),
         ],
     )
     service_pb2_grpc.add_WeirServiceServicer_to_server(WeirServicer(context, signer), server)
@@ -90,21 +112,58 @@ def create_server(
     if config.reflection:
         names = (_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, server)
-    return RpcServer(server=server, port=_bind(server, config), health=health_servicer)
+    port, certificate_port = _bind(server, config)
+    return RpcServer(
+        server=server,
+        port=port,
+        certificate_port=certificate_port,
+        health=health_servicer,
+        patience=patience,
+    )
 
 
-def _bind(server: grpc.Server, config: RpcConfig) -> int:
-    """Bind the port.
+def _bind(server: grpc.Server, config: RpcConfig) -> tuple[int, int | None]:
+    """Bind the port for tokens, and the one for client certificates.
+
+    gRPC for Python can require client certificates of a port or not ask for them; so there are two.
 
     Raises:
-        PortUnavailable: If it is in use or not allowed.
+        PortUnavailable: If one is in use or not allowed.
     """
-    address = f"{config.host}:{config.port}"
     try:
         if config.tls is None:
-            return server.add_insecure_port(address)
-        pair = (config.tls.key.read_bytes(), config.tls.certificate.read_bytes())
-        return server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
+            return server.add_insecure_port(f"{config.host}:{config.port}"), None
+        port = server.add_secure_port(
+            f"{config.host}:{config.port}", _credentials(config.tls, asks_for_certificate=False)
+        )
+        if config.certificate_port is None:
+            return port, None
+        return port, server.add_secure_port(
+            f"{config.host}:{config.certificate_port}",
+            _credentials(config.tls, asks_for_certificate=True),
+        )
     except RuntimeError:
-        msg = f"cannot listen on {address}: the port is in use or not allowed; choose --grpc-port"
+        msg = (
+            f"cannot listen on {config.host}: port {config.port} or the port for certificates is "
+            "in use or not allowed; choose --grpc-port and --grpc-certificate-port"
+        )
         raise PortUnavailable(msg) from None
+
+
+def _credentials(tls: TlsFiles, *, asks_for_certificate: bool) -> grpc.ServerCredentials:
+    """Serve the files as they are at each handshake."""
+    reload = Reload(tls)
+
+    def now() -> grpc.ServerCertificateConfiguration:
+        pair = (tls.key.read_bytes(), tls.certificate.read_bytes())
+        root = tls.authority.read_bytes() if asks_for_certificate else None
+        return grpc.ssl_server_certificate_configuration([pair], root)
+
+    def fetch() -> grpc.ServerCertificateConfiguration | None:
+        return None if reload.changed() is None else now()
+
+    return grpc.dynamic_ssl_server_credentials(
+        now(),
+        fetch,  # type: ignore[arg-type]  # None means unchanged; the stubs do not know
+        require_client_authentication=asks_for_certificate,
+    )

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import final
+from typing import cast, final
 
 import grpc
 
-from curator.errors import CuratorError
+from curator.errors import Unavailable
 from curator.ledger.ledger import RunState
+from curator.privacy.facts import DatasetFacts
 from curator.rpc import codec
+from curator.rpc.release_codec import encode_release
 from curator.rpc.shield import caller_of
 from curator.service.certificate import Signer, issue_certificate
 from curator.service.close_run import close_run
 from curator.service.context import Context
+from curator.service.download_release import download_release
 from curator.service.find_run import facts_of_run
 from curator.service.open_run import RunRequest, open_run
 from curator.service.plan_run import PlanRequest, plan_run
 from curator.service.release_gradient import release_gradient
-from curator.service.report import describe_dataset, list_datasets, report_budget
+from curator.service.report import (
+    describe_dataset,
+    list_datasets,
+    policy_rules,
+    report_budget,
+    report_share,
+)
 from curator.service.resume_run import resume_run
 from protos.weir.v1 import budget_pb2, dataset_pb2, release_pb2, run_pb2, service_pb2_grpc
 
@@ -39,8 +48,7 @@ class WeirServicer(service_pb2_grpc.WeirServiceServicer):
     ) -> dataset_pb2.ListDatasetsResponse:
         """Return the public facts of every data set."""
         del request, context
-        maximum = self._context.max_samples
-        facts = [codec.encode_facts(one, maximum) for one in list_datasets(self._context)]
+        facts = [self._facts(one) for one in list_datasets(self._context)]
         return dataset_pb2.ListDatasetsResponse(datasets=facts)
 
     def DescribeDataset(
@@ -48,17 +56,17 @@ class WeirServicer(service_pb2_grpc.WeirServiceServicer):
     ) -> dataset_pb2.DatasetFacts:
         """Return the public facts of one data set."""
         del context
-        facts = describe_dataset(self._context, request.dataset)
-        return codec.encode_facts(facts, self._context.max_samples)
+        return self._facts(describe_dataset(self._context, request.dataset))
 
     def PlanRun(
         self, request: run_pb2.PlanRunRequest, context: grpc.ServicerContext
     ) -> run_pb2.Plan:
         """Return what a run would cost; charges nothing."""
-        del context
+        caller = caller_of(context)
         target = request.WhichOneof("target")
         plan = plan_run(
             self._context,
+            caller,
             PlanRequest(
                 dataset=request.dataset,
                 mechanism=request.choice.mechanism,
@@ -99,16 +107,16 @@ class WeirServicer(service_pb2_grpc.WeirServiceServicer):
         """Answer one step.
 
         Raises:
-            CuratorError: If the answer takes longer than any deadline.
+            Unavailable: If the answer takes longer than the call's deadline; it is still computed.
         """
         caller = caller_of(context)
         facts = facts_of_run(self._context, caller, request.run_id)
         step = codec.decode_step(request, facts, self._context.max_samples)
         answer = release_gradient(self._context, caller, step)
         try:
-            return codec.encode_answer(request.run_id, answer.result(_ANSWER_SECONDS))
+            return codec.encode_answer(request.run_id, answer.result(_seconds_left(context)))
         except TimeoutError:
-            raise CuratorError from None
+            raise Unavailable from None
 
     def StreamSteps(
         self,
@@ -126,15 +134,33 @@ class WeirServicer(service_pb2_grpc.WeirServiceServicer):
         state = close_run(self._context, caller_of(context), request.run_id)
         return self._run_state(state, state.used + 1)
 
+    def DownloadRelease(
+        self, request: release_pb2.DownloadReleaseRequest, context: grpc.ServicerContext
+    ) -> release_pb2.DownloadReleaseResponse:
+        """Return the one release of a run; charges nothing."""
+        caller = caller_of(context)
+        return encode_release(*download_release(self._context, caller, request.run_id))
+
     def GetBudget(
         self, request: budget_pb2.GetBudgetRequest, context: grpc.ServicerContext
     ) -> budget_pb2.BudgetStatement:
         """Return what is left of a data set."""
-        del context
-        return codec.encode_statement(report_budget(self._context, request.dataset))
+        statement = report_budget(self._context, request.dataset)
+        share = report_share(self._context, caller_of(context), request.dataset)
+        return codec.encode_statement(statement, share)
+
+    def _facts(self, facts: DatasetFacts) -> dataset_pb2.DatasetFacts:
+        rules = policy_rules(self._context, facts.name)
+        return codec.encode_facts(facts, self._context.max_samples, rules)
 
     def _run_state(self, state: RunState, next_step: int) -> run_pb2.RunState:
         statement = report_budget(self._context, state.dataset)
         closed = not state.is_open
         certificate = issue_certificate(self._context, state, self._signer) if closed else ""
         return codec.encode_run(state, next_step, statement, certificate)
+
+
+def _seconds_left(context: grpc.ServicerContext) -> float:
+    """Return how long a call may hold its worker for an answer."""
+    left = cast("float | None", context.time_remaining())  # None without a deadline
+    return _ANSWER_SECONDS if left is None else min(left, _ANSWER_SECONDS)

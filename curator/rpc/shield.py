@@ -1,4 +1,4 @@
-"""Around every call: who asks, one log line, and no exception text to the client.
+"""Around every call: who asks, whether they may, one log line, and no exception text to the client.
 
 gRPC for Python sends the text of an uncaught exception to the client, on unary calls and streams
 alike. Here only `CuratorError`s speak, in constant words; anything else becomes one opaque error.
@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeAlias, cast, final
@@ -18,16 +16,20 @@ from typing import Any, NoReturn, TypeAlias, cast, final
 import grpc
 from grpc_health.v1 import health_pb2
 
-from curator.errors import CuratorError, TooManyCalls, Unauthenticated
-from curator.rpc.identity import Authenticator
+from curator.errors import CuratorError, MalformedRequest, NotPermitted
+from curator.rpc.details import DETAILS_KEY, encode_details
+from curator.rpc.identity import Authenticator, Credentials
+from curator.rpc.messages import Messages
+from curator.rpc.open_calls import OpenCalls, Patience
+from curator.rpc.permissions import OPEN_METHODS, require_permission
 from curator.rpc.status import REFUSAL_KEY, encode_refusal, status_code, status_text
 from curator.service.caller import Caller
 from curator.telemetry.log import log_request
 
 _logger = logging.getLogger(__name__)
-_CALLS_PER_CALLER = 24
-_HEALTH_CHECK = "/grpc.health.v1.Health/Check"
-_OPEN_METHODS = ("/grpc.health.v1.Health/", "/grpc.reflection.")
+_MESSAGE_SECONDS = 120.0  # for the one message of a unary call
+_IDLE_SECONDS = 900.0  # between two messages of a stream
+_TAKING_SECONDS = 120.0  # until the other side has taken an answer
 
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"  # generic in the stubs only
 Details = grpc.HandlerCallDetails
@@ -49,19 +51,20 @@ def caller_of(context: grpc.ServicerContext) -> Caller:
 class Shield(grpc.ServerInterceptor):  # type: ignore[type-arg]
     """Authenticates every call and converts every exception."""
 
-    def __init__(self, authenticator: Authenticator) -> None:
-        """Take the table of known callers."""
+    def __init__(self, authenticator: Authenticator, calls: OpenCalls, patience: Patience) -> None:
+        """Take the table of known callers, the counts and the deadlines."""
         self._authenticator = authenticator
-        self._lock = threading.Lock()
-        self._active: Counter[str] = Counter()
+        self._calls = calls
+        self._patience = patience
 
     def intercept_service(
         self, continuation: Callable[[Details], Handler | None], handler_call_details: Details
     ) -> Handler | None:
-        """Find out who calls, before any message is awaited, and wrap the method.
+        """Wrap the method as one that is given an iterator of raw messages, unary ones too.
 
-        A unary handler runs only when its message has come, in a thread that waits for it. So a
-        caller without credentials gets a handler that answers at once.
+        A unary handler runs only when its message has come, in a worker that waits for it. A
+        handler that is given an iterator runs at once, so here nobody is waited for who is not
+        known, permitted and counted. On the wire the two are the same.
 
         Args:
             continuation: The next interceptor, or the servicer.
@@ -71,112 +74,86 @@ class Shield(grpc.ServerInterceptor):  # type: ignore[type-arg]
             The wrapped handler.
         """
         method = str(handler_call_details.method)
-        if method == _HEALTH_CHECK:
-            return _answering_at_once(continuation(handler_call_details))
-        if method.startswith(_OPEN_METHODS):
-            return continuation(handler_call_details)
-        try:
-            caller = self._authenticator.caller(dict(handler_call_details.invocation_metadata))
-        except Exception as error:  # noqa: BLE001 - its text may hold anything, so it goes nowhere
-            known = error if isinstance(error, CuratorError) else CuratorError()
-            return grpc.stream_stream_rpc_method_handler(self._refusing(known, method))
         handler = continuation(handler_call_details)
-        if handler is None:
-            return None
-        if handler.request_streaming:
+        if method in OPEN_METHODS:
+            return _answering_at_once(handler)
+        metadata = dict(handler_call_details.invocation_metadata)
+        if handler is not None and handler.request_streaming:
             return grpc.stream_stream_rpc_method_handler(
-                self._streaming(
-                    cast("Behaviour", handler.stream_stream),
-                    method,
-                    caller,
-                    dict(handler_call_details.invocation_metadata),
-                ),
-                handler.request_deserializer,
-                handler.response_serializer,
+                self._streaming(handler, method, metadata), None, handler.response_serializer
             )
-        return grpc.unary_unary_rpc_method_handler(
-            self._unary(cast("Behaviour", handler.unary_unary), method, caller),
-            handler.request_deserializer,
-            handler.response_serializer,
+        return grpc.stream_unary_rpc_method_handler(
+            self._unary(handler, method, metadata),
+            None,
+            None if handler is None else handler.response_serializer,
         )
 
-    def _refusing(self, error: CuratorError, method: str) -> Behaviour:
-        def refuse(requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
-            del requests
-            with self._guard(context, method, None):
-                raise error
-
-        return refuse
-
-    def _unary(self, behaviour: Behaviour, method: str, caller: Caller) -> Behaviour:
-        def guarded(request: Any, context: grpc.ServicerContext) -> Any:
-            with self._guard(context, method, caller):
-                return behaviour(request, context)
-
-        return guarded
-
-    def _streaming(
-        self, behaviour: Behaviour, method: str, caller: Caller, metadata: Metadata
-    ) -> Behaviour:
-        def guarded(requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
-            with self._guard(context, method, caller):
-                yield from behaviour(self._still_known(requests, caller, metadata), context)
+    def _unary(self, handler: Handler | None, method: str, metadata: Metadata) -> Behaviour:
+        def guarded(raw: Iterator[bytes], context: grpc.ServicerContext) -> Any:
+            with self._admitting(context, method, metadata) as messages:
+                if handler is None:  # listed, and not served by this curator
+                    raise NotPermitted
+                parse = cast("Behaviour", handler.request_deserializer)
+                message = next(messages.received(raw, context, parse, _MESSAGE_SECONDS), None)
+                if message is None:
+                    msg = "the call ended without its message"
+                    raise MalformedRequest(msg)
+                return cast("Behaviour", handler.unary_unary)(message, context)
 
         return guarded
 
-    def _still_known(
-        self, requests: Iterator[Any], caller: Caller, metadata: Metadata
-    ) -> Iterator[Any]:
-        """Pass messages on while the credentials hold: revoking them ends an open stream too.
+    def _streaming(self, handler: Handler, method: str, metadata: Metadata) -> Behaviour:
+        def guarded(raw: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[Any]:
+            with self._admitting(context, method, metadata) as messages:
+                parse = cast("Behaviour", handler.request_deserializer)
+                received = messages.received(raw, context, parse, _IDLE_SECONDS)
+                for answer in cast("Behaviour", handler.stream_stream)(received, context):
+                    with self._patience.waiting(context, _TAKING_SECONDS):
+                        yield answer
 
-        Raises:
-            Unauthenticated: If they have ended, or are another caller's.
-        """
-        for request in requests:
-            if self._authenticator.caller(metadata) != caller:
-                raise Unauthenticated
-            yield request
+        return guarded
 
     @contextmanager
-    def _counted(self, caller: Caller) -> Iterator[None]:
-        """Count the calls that a caller has open.
-
-        Raises:
-            TooManyCalls: If there are too many.
-        """
-        with self._lock:
-            if self._active[caller.name] >= _CALLS_PER_CALLER:
-                raise TooManyCalls
-            self._active[caller.name] += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._active[caller.name] -= 1
+    def _admitting(
+        self, context: grpc.ServicerContext, method: str, metadata: Metadata
+    ) -> Iterator[Messages]:
+        """Let a caller in who is known, permitted and has not too many calls open."""
+        with self._speaking(context, method):
+            credentials = Credentials.of(metadata, context)
+            caller = self._authenticator.caller(credentials)
+            context.weir_caller = caller  # type: ignore[attr-defined]
+            require_permission(method, caller.role)
+            with self._calls.counted(caller):
+                yield Messages(
+                    authenticator=self._authenticator,
+                    patience=self._patience,
+                    credentials=credentials,
+                    caller=caller,
+                )
 
     @contextmanager
-    def _guard(
-        self, context: grpc.ServicerContext, method: str, caller: Caller | None
-    ) -> Iterator[None]:
+    def _speaking(self, context: grpc.ServicerContext, method: str) -> Iterator[None]:
+        """Turn what goes wrong into constant words, and log the call.
+
+        Raises:
+            GeneratorExit: If the other side has gone.
+            RpcError: The same, or it has waited too long.
+        """
         request_id, started = secrets.token_hex(8), time.monotonic()
         outcome = "OK"
         try:
-            if caller is None:
-                yield
-            else:
-                context.weir_caller = caller  # type: ignore[attr-defined]
-                with self._counted(caller):
-                    yield
+            yield
         except CuratorError as error:
             outcome = error.reason
             _abort(context, error, request_id)
-        except GeneratorExit:
+        except (GeneratorExit, grpc.RpcError):
             outcome = "CANCELLED"
             raise
         except Exception:  # noqa: BLE001 - its text may hold anything, so it goes nowhere
             outcome = CuratorError.reason
             _abort(context, CuratorError(), request_id)
         finally:
+            caller: Caller | None = getattr(context, "weir_caller", None)
             log_request(
                 _logger,
                 request_id=request_id,
@@ -193,17 +170,19 @@ def _answering_at_once(handler: Handler | None) -> Handler | None:
         return None
     check = cast("Behaviour", handler.unary_unary)
 
-    def answer(requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
-        del requests
-        yield check(health_pb2.HealthCheckRequest(), context)
+    def answer(raw: Iterator[bytes], context: grpc.ServicerContext) -> Any:
+        del raw
+        return check(health_pb2.HealthCheckRequest(), context)
 
-    return grpc.stream_stream_rpc_method_handler(
-        answer, handler.request_deserializer, handler.response_serializer
-    )
+    return grpc.stream_unary_rpc_method_handler(answer, None, handler.response_serializer)
 
 
 def _abort(context: grpc.ServicerContext, error: CuratorError, request_id: str) -> NoReturn:
+    refusal = encode_refusal(error, request_id)
     context.set_trailing_metadata(
-        ((REFUSAL_KEY, encode_refusal(error, request_id).SerializeToString()),)
+        (
+            (REFUSAL_KEY, refusal.SerializeToString()),
+            (DETAILS_KEY, encode_details(error, refusal).SerializeToString()),
+        )
     )
     context.abort(status_code(error), status_text(error))

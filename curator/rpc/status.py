@@ -8,6 +8,7 @@ from curator import errors
 from protos.weir.v1 import refusal_pb2
 
 REFUSAL_KEY = "weir-refusal-bin"
+_LONGEST_DETAIL = 400  # it travels four times, and all metadata has to fit into 8 KiB
 
 STATUS: dict[type[errors.CuratorError], grpc.StatusCode] = {
     errors.CuratorError: grpc.StatusCode.INTERNAL,
@@ -57,10 +58,12 @@ def encode_refusal(error: errors.CuratorError, request_id: str) -> refusal_pb2.R
     refusal = refusal_pb2.Refusal(
         reason=error.reason,
         message=error.public_message,
-        detail=error.detail,
+        detail=public_detail(error),
         remedy=error.remedy,
         request_id=request_id,
     )
+    if isinstance(error, errors.Unavailable):
+        refusal.retry_seconds = error.retry_seconds
     if isinstance(error, errors.BudgetExhausted):
         numbers = error.numbers
         refusal.budget.CopyFrom(
@@ -82,5 +85,15 @@ def status_text(error: errors.CuratorError) -> str:
     Args:
         error: What happened.
     """
-    detail = f" ({error.detail})" if error.detail else ""
-    return f"{error.reason}: {error.public_message}{detail} {error.remedy}"
+    detail = public_detail(error)
+    shown = f" ({detail})" if detail else ""
+    return f"{error.reason}: {error.public_message}{shown} {error.remedy}"
+
+
+def public_detail(error: errors.CuratorError) -> str:
+    """Return the detail as it can travel: valid Unicode, and not long.
+
+    Args:
+        error: What happened; its detail may hold names that the caller chose.
+    """
+    return error.detail[:_LONGEST_DETAIL].encode("utf-8", "replace").decode()

@@ -17,7 +17,9 @@ PROOFS = [
     ROOT / "curator" / "sanitizer" / "sanitizer.md",
     ROOT / "curator" / "data" / "sampling.md",
 ]
-TESTS = {path.name: path.read_text() for path in (ROOT / "tests").rglob("test_*.py")}
+TESTS: dict[str, str] = {}
+for one in (ROOT / "tests").rglob("test_*.py"):  # several folders may have a file of one name
+    TESTS[one.name] = TESTS.get(one.name, "") + one.read_text()
 INTERFACE = {"setup", "gradient", "setup_event", "step_event", "check_samples"}
 KEY = re.compile(r"\[([a-z]+:\d{2})\]")
 

@@ -132,37 +132,39 @@ class Process:
         return analyst.connect(target, credentials=credentials(self.folder, name), **options)
 
 
+def start_curator(
+    folder: CuratorFolder, log_path: Path, *arguments: str, grpc_port: int = 0
+) -> Process:
+    """Start `curator serve` and wait for its ready line."""
+    with log_path.open("w") as log:
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "curator.cli", "serve", "--dir", str(folder.root)),
+                *("--grpc-port", str(grpc_port), "--rest-port", "0", *arguments),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    process.stdout.close()
+    found = re.search(r"grpc \S+:(\d+) rest \S+:(\d+)", line)
+    assert found, f"not ready: {line!r}, exit code {process.poll()}"
+    return Process(folder=folder, process=process, grpc_port=int(found[1]), rest_port=int(found[2]))
+
+
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[..., Process]]:
     """Return a function that starts `curator serve` and waits for its ready line."""
     started: list[Process] = []
 
     def start(folder: CuratorFolder, *arguments: str, grpc_port: int = 0) -> Process:
-        with (tmp_path / f"curator-{len(started)}.log").open("w") as log:
-            process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "curator.cli", "serve", "--dir", str(folder.root)),
-                    *("--grpc-port", str(grpc_port), "--rest-port", "0", *arguments),
-                ],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                cwd=ROOT,
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
-            )
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        process.stdout.close()
-        found = re.search(r"grpc \S+:(\d+) rest \S+:(\d+)", line)
-        assert found, f"not ready: {line!r}, exit code {process.poll()}"
-        one = Process(
-            folder=folder,
-            process=process,
-            grpc_port=int(found[1]),
-            rest_port=int(found[2]),
-        )
-        started.append(one)
-        return one
+        log_path = tmp_path / f"curator-{len(started)}.log"
+        started.append(start_curator(folder, log_path, *arguments, grpc_port=grpc_port))
+        return started[-1]
 
     yield start
     for one in started:

@@ -194,7 +194,8 @@ class TestServing:
     ) -> None:
         folder = digits_folder(tmp_path / "curator")
         process = serve(folder)
-        for command in (["serve"], ["dataset", "add", "x", "sklearn:digits", *ADD]):
+        restored = ["ledger", "accept-restored", "--reason", "x"]
+        for command in (["serve"], restored):
             done = run_cli("curator", *command, "--dir", str(folder.root))
             assert done.returncode == ExitCode.LEDGER
             assert "Traceback" not in done.stderr

@@ -12,7 +12,7 @@ import pytest
 
 from analyst.client.channel import Connection
 from analyst.errors import CredentialsError, CuratorUnreachable, RequestRefused
-from curator.rpc.shield import _CALLS_PER_CALLER
+from curator.rpc.open_calls import CALLS_PER_CALLER
 from tests.e2e.conftest import SINKHORN, Local, batch, token
 
 pytestmark = pytest.mark.e2e
@@ -65,7 +65,7 @@ def test_idle_streams_of_one_analyst_leave_room_for_others(local: Local) -> None
     with channel(local) as greedy, local.connect("bob") as bob:
         metadata = (("authorization", f"Bearer {token(local.folder, 'alice')}"),)
         method = greedy.stream_stream("/weir.v1.WeirService/StreamSteps", RAW, RAW)
-        number = _CALLS_PER_CALLER + 20
+        number = CALLS_PER_CALLER + 20
         calls: list[Any] = [method(never_sending(), metadata=metadata) for _ in range(number)]
         refused: list[Any] = []
         until = time.monotonic() + 30

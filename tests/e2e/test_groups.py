@@ -21,6 +21,18 @@ pytestmark = pytest.mark.e2e
 
 ADJACENCY = "add-or-remove-one-group"
 PEOPLE, MOST = 240, 4
+SWD = {
+    "sampling_rate": 1 / 24,
+    "capacity": 96,
+    "num_samples": 12,
+    "num_projections": 8,
+    "clip_norm": 9.0,
+    "label_scale": 4.0,
+    "origin": "black",
+    "noise_multiplier": 1.0,
+    "max_size": 300,
+    "max_records_per_unit": MOST,
+}
 OPTIONS = (
     *("--epsilon", "10", "--delta", "1e-4", "--adjacency", ADJACENCY),
     *("--classes", "0,1,2,3,4,5,6,7,8,9", "--image-shape", "1x8x8", "--max-level", "16"),
@@ -71,7 +83,12 @@ def test_groups_from_the_command_line_to_the_export(tmp_path: Path) -> None:
             assert (facts.adjacency, facts.unit, facts.nominal_size) == (ADJACENCY, "group", PEOPLE)
             images, labels = batch()
             parameters = SINKHORN | {"sampling_rate": 1 / 24}
-            for mechanism, chosen in (("dp-sinkhorn", parameters), ("mean-embedding", EMBEDDING)):
+            asked = (
+                ("dp-sinkhorn", parameters),
+                ("dp-swd", SWD),
+                ("mean-embedding", EMBEDDING),
+            )
+            for mechanism, chosen in asked:
                 run = barrier.open_run("people", mechanism, chosen, num_steps=3)
                 for _ in range(3):
                     assert bool(torch.isfinite(run.gradient(images, labels)).all())

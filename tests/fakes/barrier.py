@@ -56,7 +56,10 @@ class FakeBudget:
     remaining: float
     adjacency: str
     unit: str
+    registered_epsilon: float
     accountant: str = "counting"
+    status: str = "active"
+    share: None = None
 
 
 @dataclass
@@ -126,6 +129,7 @@ class FakeBarrier:
         return FakeBudget(
             dataset=facts.name,
             epsilon=facts.epsilon,
+            registered_epsilon=facts.epsilon,
             delta=facts.delta,
             spent=float(spent),
             reserved=float(reserved),

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bprotos/weir/v1/budget.proto\x12\x07weir.v1\"#\n\x10GetBudgetRequest\x12\x0f\n\x07\x64\x61taset\x18\x01 \x01(\t\"\xab\x01\n\x0f\x42udgetStatement\x12\x0f\n\x07\x64\x61taset\x18\x01 \x01(\t\x12\x11\n\tadjacency\x18\x02 \x01(\t\x12\x0c\n\x04unit\x18\x03 \x01(\t\x12\x12\n\naccountant\x18\x04 \x01(\t\x12\x0f\n\x07\x65psilon\x18\x05 \x01(\x01\x12\r\n\x05\x64\x65lta\x18\x06 \x01(\x01\x12\r\n\x05spent\x18\x07 \x01(\x01\x12\x10\n\x08reserved\x18\x08 \x01(\x01\x12\x11\n\tremaining\x18\t \x01(\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bprotos/weir/v1/budget.proto\x12\x07weir.v1\"#\n\x10GetBudgetRequest\x12\x0f\n\x07\x64\x61taset\x18\x01 \x01(\t\"\xf6\x01\n\x0f\x42udgetStatement\x12\x0f\n\x07\x64\x61taset\x18\x01 \x01(\t\x12\x11\n\tadjacency\x18\x02 \x01(\t\x12\x0c\n\x04unit\x18\x03 \x01(\t\x12\x12\n\naccountant\x18\x04 \x01(\t\x12\x0f\n\x07\x65psilon\x18\x05 \x01(\x01\x12\r\n\x05\x64\x65lta\x18\x06 \x01(\x01\x12\r\n\x05spent\x18\x07 \x01(\x01\x12\x10\n\x08reserved\x18\x08 \x01(\x01\x12\x11\n\tremaining\x18\t \x01(\x01\x12\x0e\n\x06status\x18\n \x01(\t\x12\x1d\n\x05share\x18\x0b \x01(\x0b\x32\x0e.weir.v1.Share\x12\x1a\n\x12registered_epsilon\x18\x0c \x01(\x01\"L\n\x05Share\x12\x0f\n\x07\x65psilon\x18\x01 \x01(\x01\x12\r\n\x05spent\x18\x02 \x01(\x01\x12\x10\n\x08reserved\x18\x03 \x01(\x01\x12\x11\n\tremaining\x18\x04 \x01(\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,5 +34,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETBUDGETREQUEST']._serialized_start=40
   _globals['_GETBUDGETREQUEST']._serialized_end=75
   _globals['_BUDGETSTATEMENT']._serialized_start=78
-  _globals['_BUDGETSTATEMENT']._serialized_end=249
+  _globals['_BUDGETSTATEMENT']._serialized_end=324
+  _globals['_SHARE']._serialized_start=326
+  _globals['_SHARE']._serialized_end=402
 # @@protoc_insertion_point(module_scope)

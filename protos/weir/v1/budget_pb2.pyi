@@ -50,17 +50,28 @@ class BudgetStatement(_message.Message):
     SPENT_FIELD_NUMBER: _builtins.int
     RESERVED_FIELD_NUMBER: _builtins.int
     REMAINING_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    SHARE_FIELD_NUMBER: _builtins.int
+    REGISTERED_EPSILON_FIELD_NUMBER: _builtins.int
     dataset: _builtins.str
     adjacency: _builtins.str
     unit: _builtins.str
     accountant: _builtins.str
     epsilon: _builtins.float
+    """What the steward allows now; never above what was registered."""
     delta: _builtins.float
     spent: _builtins.float
     """By steps that may have been answered."""
     reserved: _builtins.float
     """The same with all that open runs declared."""
     remaining: _builtins.float
+    status: _builtins.str
+    """active, paused, retired or erased."""
+    registered_epsilon: _builtins.float
+    @_builtins.property
+    def share(self) -> Global___Share:
+        """The caller's own cap, when there is one."""
+
     def __init__(
         self,
         *,
@@ -73,11 +84,44 @@ class BudgetStatement(_message.Message):
         spent: _builtins.float = ...,
         reserved: _builtins.float = ...,
         remaining: _builtins.float = ...,
+        status: _builtins.str = ...,
+        share: Global___Share | None = ...,
+        registered_epsilon: _builtins.float = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["share", b"share"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accountant", b"accountant", "adjacency", b"adjacency", "dataset", b"dataset", "delta", b"delta", "epsilon", b"epsilon", "remaining", b"remaining", "reserved", b"reserved", "spent", b"spent", "unit", b"unit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accountant", b"accountant", "adjacency", b"adjacency", "dataset", b"dataset", "delta", b"delta", "epsilon", b"epsilon", "registered_epsilon", b"registered_epsilon", "remaining", b"remaining", "reserved", b"reserved", "share", b"share", "spent", b"spent", "status", b"status", "unit", b"unit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___BudgetStatement: _TypeAlias = BudgetStatement  # noqa: Y015
+
+@_typing.final
+class Share(_message.Message):
+    """An analyst's part of the budget, measured alone."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EPSILON_FIELD_NUMBER: _builtins.int
+    SPENT_FIELD_NUMBER: _builtins.int
+    RESERVED_FIELD_NUMBER: _builtins.int
+    REMAINING_FIELD_NUMBER: _builtins.int
+    epsilon: _builtins.float
+    spent: _builtins.float
+    reserved: _builtins.float
+    remaining: _builtins.float
+    def __init__(
+        self,
+        *,
+        epsilon: _builtins.float = ...,
+        spent: _builtins.float = ...,
+        reserved: _builtins.float = ...,
+        remaining: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epsilon", b"epsilon", "remaining", b"remaining", "reserved", b"reserved", "spent", b"spent"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Share: _TypeAlias = Share  # noqa: Y015

@@ -95,6 +95,7 @@ class DatasetFacts(_message.Message):
     MECHANISMS_FIELD_NUMBER: _builtins.int
     MAX_SAMPLES_FIELD_NUMBER: _builtins.int
     MAX_RECORDS_PER_GROUP_FIELD_NUMBER: _builtins.int
+    POLICY_FIELD_NUMBER: _builtins.int
     dataset: _builtins.str
     channels: _builtins.int
     height: _builtins.int
@@ -118,6 +119,10 @@ class DatasetFacts(_message.Message):
     def classes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
     def mechanisms(self) -> _containers.RepeatedCompositeFieldContainer[Global___MechanismFacts]: ...
+    @_builtins.property
+    def policy(self) -> _containers.RepeatedCompositeFieldContainer[Global___PolicyRule]:
+        """Rules of the steward that a run must keep, such as max_images 100."""
+
     def __init__(
         self,
         *,
@@ -138,14 +143,37 @@ class DatasetFacts(_message.Message):
         mechanisms: _abc.Iterable[Global___MechanismFacts] | None = ...,
         max_samples: _builtins.int = ...,
         max_records_per_group: _builtins.int = ...,
+        policy: _abc.Iterable[Global___PolicyRule] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjacency", b"adjacency", "capacity", b"capacity", "channels", b"channels", "classes", b"classes", "dataset", b"dataset", "delta", b"delta", "epsilon", b"epsilon", "height", b"height", "max_records_per_group", b"max_records_per_group", "max_samples", b"max_samples", "mechanisms", b"mechanisms", "nominal_size", b"nominal_size", "sampling_rate", b"sampling_rate", "unit", b"unit", "value_max", b"value_max", "value_min", b"value_min", "width", b"width"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjacency", b"adjacency", "capacity", b"capacity", "channels", b"channels", "classes", b"classes", "dataset", b"dataset", "delta", b"delta", "epsilon", b"epsilon", "height", b"height", "max_records_per_group", b"max_records_per_group", "max_samples", b"max_samples", "mechanisms", b"mechanisms", "nominal_size", b"nominal_size", "policy", b"policy", "sampling_rate", b"sampling_rate", "unit", b"unit", "value_max", b"value_max", "value_min", b"value_min", "width", b"width"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DatasetFacts: _TypeAlias = DatasetFacts  # noqa: Y015
+
+@_typing.final
+class PolicyRule(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RULE_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    rule: _builtins.str
+    value: _builtins.str
+    def __init__(
+        self,
+        *,
+        rule: _builtins.str = ...,
+        value: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["rule", b"rule", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PolicyRule: _TypeAlias = PolicyRule  # noqa: Y015
 
 @_typing.final
 class MechanismFacts(_message.Message):

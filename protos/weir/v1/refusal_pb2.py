@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cprotos/weir/v1/refusal.proto\x12\x07weir.v1\"\x86\x01\n\x07Refusal\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\x12\x0e\n\x06remedy\x18\x04 \x01(\t\x12&\n\x06\x62udget\x18\x05 \x01(\x0b\x32\x16.weir.v1.BudgetNumbers\x12\x12\n\nrequest_id\x18\x06 \x01(\t\"q\n\rBudgetNumbers\x12\x0e\n\x06\x62udget\x18\x01 \x01(\x01\x12\r\n\x05spent\x18\x02 \x01(\x01\x12\x10\n\x08reserved\x18\x03 \x01(\x01\x12\r\n\x05\x61sked\x18\x04 \x01(\x01\x12\x11\n\tremaining\x18\x05 \x01(\x01\x12\r\n\x05\x64\x65lta\x18\x06 \x01(\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cprotos/weir/v1/refusal.proto\x12\x07weir.v1\"\x9d\x01\n\x07Refusal\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\x12\x0e\n\x06remedy\x18\x04 \x01(\t\x12&\n\x06\x62udget\x18\x05 \x01(\x0b\x32\x16.weir.v1.BudgetNumbers\x12\x12\n\nrequest_id\x18\x06 \x01(\t\x12\x15\n\rretry_seconds\x18\x07 \x01(\x01\"q\n\rBudgetNumbers\x12\x0e\n\x06\x62udget\x18\x01 \x01(\x01\x12\r\n\x05spent\x18\x02 \x01(\x01\x12\x10\n\x08reserved\x18\x03 \x01(\x01\x12\r\n\x05\x61sked\x18\x04 \x01(\x01\x12\x11\n\tremaining\x18\x05 \x01(\x01\x12\r\n\x05\x64\x65lta\x18\x06 \x01(\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,7 +32,7 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.weir.v1.refusal_pb2'
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_REFUSAL']._serialized_start=42
-  _globals['_REFUSAL']._serialized_end=176
-  _globals['_BUDGETNUMBERS']._serialized_start=178
-  _globals['_BUDGETNUMBERS']._serialized_end=291
+  _globals['_REFUSAL']._serialized_end=199
+  _globals['_BUDGETNUMBERS']._serialized_start=201
+  _globals['_BUDGETNUMBERS']._serialized_end=314
 # @@protoc_insertion_point(module_scope)

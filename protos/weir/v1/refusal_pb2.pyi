@@ -28,6 +28,7 @@ class Refusal(_message.Message):
     REMEDY_FIELD_NUMBER: _builtins.int
     BUDGET_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
+    RETRY_SECONDS_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
     """A constant such as PRIVACY_BUDGET_EXHAUSTED; programs decide on this."""
     message: _builtins.str
@@ -35,6 +36,8 @@ class Refusal(_message.Message):
     """Written from the request and public facts only; may be empty."""
     remedy: _builtins.str
     request_id: _builtins.str
+    retry_seconds: _builtins.float
+    """When to send the same request again; 0 when asking again does not help."""
     @_builtins.property
     def budget(self) -> Global___BudgetNumbers: ...
     def __init__(
@@ -46,10 +49,11 @@ class Refusal(_message.Message):
         remedy: _builtins.str = ...,
         budget: Global___BudgetNumbers | None = ...,
         request_id: _builtins.str = ...,
+        retry_seconds: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "detail", b"detail", "message", b"message", "reason", b"reason", "remedy", b"remedy", "request_id", b"request_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "detail", b"detail", "message", b"message", "reason", b"reason", "remedy", b"remedy", "request_id", b"request_id", "retry_seconds", b"retry_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -7,6 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from protos.weir.v1 import run_pb2 as _run_pb2
 from protos.weir.v1 import tensor_pb2 as _tensor_pb2
 import builtins as _builtins
 import sys
@@ -56,7 +57,7 @@ Global___StepRequest: _TypeAlias = StepRequest  # noqa: Y015
 
 @_typing.final
 class GradientBlock(_message.Message):
-    """Rows of the gradient; blocks follow each other along the first axis."""
+    """Rows of a gradient or another release; blocks follow each other along the first axis."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -113,3 +114,56 @@ class StepResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StepResponse: _TypeAlias = StepResponse  # noqa: Y015
+
+@_typing.final
+class DownloadReleaseRequest(_message.Message):
+    """Asks for what a run released when it opened; charges nothing."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DownloadReleaseRequest: _TypeAlias = DownloadReleaseRequest  # noqa: Y015
+
+@_typing.final
+class DownloadReleaseResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    DATASET_FIELD_NUMBER: _builtins.int
+    CHOICE_FIELD_NUMBER: _builtins.int
+    BLOCKS_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    dataset: _builtins.str
+    @_builtins.property
+    def choice(self) -> _run_pb2.MechanismChoice:
+        """The parameters decide how the blocks are read."""
+
+    @_builtins.property
+    def blocks(self) -> _containers.RepeatedCompositeFieldContainer[Global___GradientBlock]: ...
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+        dataset: _builtins.str = ...,
+        choice: _run_pb2.MechanismChoice | None = ...,
+        blocks: _abc.Iterable[Global___GradientBlock] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["choice", b"choice"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocks", b"blocks", "choice", b"choice", "dataset", b"dataset", "run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DownloadReleaseResponse: _TypeAlias = DownloadReleaseResponse  # noqa: Y015

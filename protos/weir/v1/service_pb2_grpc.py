@@ -78,6 +78,11 @@ class WeirServiceStub:
                 request_serializer=protos_dot_weir_dot_v1_dot_run__pb2.CloseRunRequest.SerializeToString,
                 response_deserializer=protos_dot_weir_dot_v1_dot_run__pb2.RunState.FromString,
                 _registered_method=True)
+        self.DownloadRelease = channel.unary_unary(
+                '/weir.v1.WeirService/DownloadRelease',
+                request_serializer=protos_dot_weir_dot_v1_dot_release__pb2.DownloadReleaseRequest.SerializeToString,
+                response_deserializer=protos_dot_weir_dot_v1_dot_release__pb2.DownloadReleaseResponse.FromString,
+                _registered_method=True)
         self.GetBudget = channel.unary_unary(
                 '/weir.v1.WeirService/GetBudget',
                 request_serializer=protos_dot_weir_dot_v1_dot_budget__pb2.GetBudgetRequest.SerializeToString,
@@ -139,6 +144,13 @@ class WeirServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DownloadRelease(self, request, context):
+        """The one release of a run that makes one, as often as its owner asks.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetBudget(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -187,6 +199,11 @@ def add_WeirServiceServicer_to_server(servicer, server):
                     servicer.CloseRun,
                     request_deserializer=protos_dot_weir_dot_v1_dot_run__pb2.CloseRunRequest.FromString,
                     response_serializer=protos_dot_weir_dot_v1_dot_run__pb2.RunState.SerializeToString,
+            ),
+            'DownloadRelease': grpc.unary_unary_rpc_method_handler(
+                    servicer.DownloadRelease,
+                    request_deserializer=protos_dot_weir_dot_v1_dot_release__pb2.DownloadReleaseRequest.FromString,
+                    response_serializer=protos_dot_weir_dot_v1_dot_release__pb2.DownloadReleaseResponse.SerializeToString,
             ),
             'GetBudget': grpc.unary_unary_rpc_method_handler(
                     servicer.GetBudget,
@@ -411,6 +428,33 @@ class WeirService:
             '/weir.v1.WeirService/CloseRun',
             protos_dot_weir_dot_v1_dot_run__pb2.CloseRunRequest.SerializeToString,
             protos_dot_weir_dot_v1_dot_run__pb2.RunState.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DownloadRelease(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/weir.v1.WeirService/DownloadRelease',
+            protos_dot_weir_dot_v1_dot_release__pb2.DownloadReleaseRequest.SerializeToString,
+            protos_dot_weir_dot_v1_dot_release__pb2.DownloadReleaseResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -46,6 +46,8 @@ class WeirServiceStub:
     Step: _grpc.UnaryUnaryMultiCallable[_release_pb2.StepRequest, _release_pb2.StepResponse]
     """The unary twin for simple clients."""
     CloseRun: _grpc.UnaryUnaryMultiCallable[_run_pb2.CloseRunRequest, _run_pb2.RunState]
+    DownloadRelease: _grpc.UnaryUnaryMultiCallable[_release_pb2.DownloadReleaseRequest, _release_pb2.DownloadReleaseResponse]
+    """The one release of a run that makes one, as often as its owner asks."""
     GetBudget: _grpc.UnaryUnaryMultiCallable[_budget_pb2.GetBudgetRequest, _budget_pb2.BudgetStatement]
 
 @_typing.type_check_only
@@ -63,6 +65,8 @@ class WeirServiceAsyncStub(WeirServiceStub):
     Step: _aio.UnaryUnaryMultiCallable[_release_pb2.StepRequest, _release_pb2.StepResponse]  # type: ignore[assignment]
     """The unary twin for simple clients."""
     CloseRun: _aio.UnaryUnaryMultiCallable[_run_pb2.CloseRunRequest, _run_pb2.RunState]  # type: ignore[assignment]
+    DownloadRelease: _aio.UnaryUnaryMultiCallable[_release_pb2.DownloadReleaseRequest, _release_pb2.DownloadReleaseResponse]  # type: ignore[assignment]
+    """The one release of a run that makes one, as often as its owner asks."""
     GetBudget: _aio.UnaryUnaryMultiCallable[_budget_pb2.GetBudgetRequest, _budget_pb2.BudgetStatement]  # type: ignore[assignment]
 
 class WeirServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -125,6 +129,14 @@ class WeirServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _run_pb2.CloseRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_run_pb2.RunState, _abc.Awaitable[_run_pb2.RunState]]: ...
+
+    @_abc_1.abstractmethod
+    def DownloadRelease(
+        self,
+        request: _release_pb2.DownloadReleaseRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_release_pb2.DownloadReleaseResponse, _abc.Awaitable[_release_pb2.DownloadReleaseResponse]]:
+        """The one release of a run that makes one, as often as its owner asks."""
 
     @_abc_1.abstractmethod
     def GetBudget(

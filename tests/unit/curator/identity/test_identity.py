@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from curator.errors import Unauthenticated
-from curator.identity.certificates import create_certificates
+from curator.identity.certificates import create_certificates, issue_client_certificate
 from curator.identity.tokens import CallerExists, NoSuchCaller, TokenTable
 from curator.service.caller import Caller, Role
 
@@ -119,3 +120,58 @@ def test_revoking_and_rotating_work_at_once_and_keep_the_name(tmp_path: Path) ->
 def test_an_unknown_caller_is_named(tmp_path: Path, action: str) -> None:
     with pytest.raises(NoSuchCaller, match="carol"):
         getattr(TokenTable(tmp_path / "callers.json"), action)("carol")
+
+
+class TestClientCertificates:
+    def test_the_subject_is_the_name_and_the_authority_signs(self, tmp_path: Path) -> None:
+        create_certificates(tmp_path, [])
+        issued = issue_client_certificate(tmp_path, "alice")
+        certificate = x509.load_pem_x509_certificate(issued.certificate.encode())
+        assert certificate.subject.rfc4514_string() == "CN=alice"
+        certificate.verify_directly_issued_by(
+            x509.load_pem_x509_certificate((tmp_path / "ca.pem").read_bytes())
+        )
+        usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+        assert list(usage) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+        assert certificate.not_valid_after_utc == issued.expires_at
+        assert issued.key not in repr(issued)
+        assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+            ["ca.key", "ca.pem", "server.key", "server.pem"]
+        )
+
+    def test_it_is_known_by_its_hash_until_it_ends(self, tmp_path: Path) -> None:
+        clock = Clock()
+        table = TokenTable(tmp_path / "callers.json", clock)
+        table.add_certificate("alice", Role.AUDITOR, b"der", clock.now + timedelta(hours=1))
+        assert table.identify(None, b"der") == Caller("alice", Role.AUDITOR)
+        with pytest.raises(Unauthenticated):
+            table.identify(None, b"other")
+        clock.now += timedelta(hours=1)
+        with pytest.raises(Unauthenticated):
+            table.identify(None, b"der")
+
+    def test_on_a_connection_with_one_no_header_is_read(self, tmp_path: Path) -> None:
+        table = TokenTable(tmp_path / "callers.json")
+        token = table.add("bob", Role.ANALYST)
+        table.add_certificate("alice", Role.ANALYST, b"der", datetime.now(UTC) + timedelta(1))
+        assert table.identify(f"Bearer {token}", b"der").name == "alice"
+        with pytest.raises(Unauthenticated):
+            table.identify(f"Bearer {token}", b"unknown")
+
+    def test_a_hash_of_one_kind_is_no_proof_of_the_other(self, tmp_path: Path) -> None:
+        table = TokenTable(tmp_path / "callers.json")
+        token = table.add("bob", Role.ANALYST)
+        with pytest.raises(Unauthenticated):
+            table.identify(None, token.encode())
+
+    def test_rotating_changes_the_kind_and_ends_the_old_one(self, tmp_path: Path) -> None:
+        table = TokenTable(tmp_path / "callers.json")
+        token = table.add("alice", Role.AUDITOR)
+        table.rotate_certificate("alice", b"der", datetime.now(UTC) + timedelta(1))
+        with pytest.raises(Unauthenticated):
+            table.identify(f"Bearer {token}", None)
+        assert table.identify(None, b"der") == Caller("alice", Role.AUDITOR)
+        table.revoke("alice")
+        with pytest.raises(Unauthenticated):
+            table.identify(None, b"der")
+        assert [one.revoked for one in table.callers()] == [True]

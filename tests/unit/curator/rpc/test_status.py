@@ -7,10 +7,7 @@ import pytest
 
 from curator.errors import BudgetExhausted, BudgetNumbers, CuratorError
 from curator.rpc.status import STATUS, encode_refusal, status_text
-
-
-def tree(kind: type[CuratorError] = CuratorError) -> list[type[CuratorError]]:
-    return [kind, *(one for child in kind.__subclasses__() for one in tree(child))]
+from tests.unit.curator.error_tree import tree
 
 
 @pytest.mark.parametrize("kind", tree())

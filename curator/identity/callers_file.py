@@ -1,0 +1,104 @@
+"""The file of callers: one JSON list, written whole, read again when it changes."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import final
+
+from curator.identity.certificates import write_private
+from curator.service.caller import Role
+
+Entry = dict[str, str | None]
+
+
+class Proof(StrEnum):
+    """What a caller proves itself with; the name of the hash in the table."""
+
+    TOKEN = "token_sha256"  # noqa: S105 - a name
+    CERTIFICATE = "certificate_sha256"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListedCaller:
+    """A caller as the steward sees it."""
+
+    name: str
+    role: Role
+    proof: Proof | None  # None once revoked
+    expires_at: datetime | None
+
+    @property
+    def revoked(self) -> bool:
+        """Whether there is nothing that the caller could show."""
+        return self.proof is None
+
+
+@final
+class CallersFile:
+    """Entries in one file; a missing file has none."""
+
+    def __init__(self, path: Path) -> None:
+        """Use the file at `path`."""
+        self._path = path
+
+    def stamp(self) -> tuple[int, int] | None:
+        """Return what changes with every writing; None while there is no file."""
+        try:
+            status = self._path.stat()
+        except FileNotFoundError:
+            return None
+        return status.st_mtime_ns, status.st_ino
+
+    @contextmanager
+    def changing(self) -> Iterator[list[Entry]]:
+        """Give the entries to change, and write them whole; two commands lose nothing."""
+        with self._path.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            table = self.read()
+            yield table
+            write_private(self._path, json.dumps(table, indent=1).encode())
+
+    def read(self) -> list[Entry]:
+        """Return all entries in the order of adding."""
+        try:
+            table: list[Entry] = json.loads(self._path.read_bytes())
+        except FileNotFoundError:
+            return []
+        return table
+
+
+def new_entry(
+    name: str, role: Role, proof: tuple[Proof, str], expires_at: datetime | None
+) -> Entry:
+    """Return the entry of a caller.
+
+    Args:
+        name: Of the caller.
+        role: What the caller may do.
+        proof: Its kind and its hash.
+        expires_at: When it ends, in UTC; None for never.
+    """
+    ends = None if expires_at is None else expires_at.isoformat()
+    return {"name": name, "role": str(role), str(proof[0]): proof[1], "expires_at": ends}
+
+
+def listed(entry: Entry) -> ListedCaller:
+    """Return a caller as the steward sees it.
+
+    Args:
+        entry: Of the file.
+    """
+    ends = entry.get("expires_at")
+    return ListedCaller(
+        name=str(entry["name"]),
+        role=Role(str(entry["role"])),
+        proof=next((proof for proof in Proof if entry.get(proof) is not None), None),
+        expires_at=None if ends is None else datetime.fromisoformat(ends),
+    )

@@ -1,0 +1,62 @@
+"""The messages of one call: awaited with patience, from a caller who is still known, then parsed.
+
+gRPC itself would answer INTERNAL for bytes that are not a message; here it is the caller's mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, final
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from curator.errors import MalformedRequest, Unauthenticated
+from curator.rpc.identity import Authenticator, Credentials
+from curator.rpc.open_calls import Patience
+from curator.service.caller import Caller
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Messages:
+    """What a call's messages are checked with."""
+
+    authenticator: Authenticator
+    patience: Patience
+    credentials: Credentials
+    caller: Caller
+
+    def received(
+        self,
+        raw: Iterator[bytes],
+        context: grpc.ServicerContext,
+        parse: Callable[[bytes], Any],
+        seconds: float,
+    ) -> Iterator[Any]:
+        """Yield parsed messages while the credentials hold: revoking ends an open stream too.
+
+        Args:
+            raw: The bytes of each message.
+            context: Of the call.
+            parse: From bytes to a message.
+            seconds: How long to wait for each.
+
+        Raises:
+            Unauthenticated: If the credentials have ended, or are another caller's now.
+            MalformedRequest: If the bytes are not a message.
+        """
+        while True:
+            with self.patience.waiting(context, seconds):
+                data = next(raw, None)
+            if data is None:
+                return
+            if self.authenticator.caller(self.credentials) != self.caller:
+                raise Unauthenticated
+            try:
+                message = parse(data)
+            except DecodeError:
+                msg = "the bytes are not a message of this method"
+                raise MalformedRequest(msg) from None
+            yield message

@@ -1,0 +1,198 @@
+"""Send malformed requests to a curator: it refuses them, charges nothing and stays small.
+
+Usage: python -m tests.fuzz.grpc [--requests 50000] [--seed 1]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+import analyst
+from curator.clock import utc_now
+from curator.errors import CuratorError
+from curator.folder import CuratorFolder
+from curator.ledger.sql import SqlLedger
+from protos.weir.v1 import refusal_pb2, release_pb2
+from tests.e2e.conftest import (
+    EMBEDDING,
+    SINKHORN,
+    Process,
+    credentials,
+    digits_folder,
+    start_curator,
+)
+from tests.fuzz.mutate import SERVICE, Mutator
+
+WARM_UP = 5000
+FORBIDDEN = {grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN, grpc.StatusCode.UNIMPLEMENTED}
+SILENT = {grpc.StatusCode.RESOURCE_EXHAUSTED}  # gRPC's own: the message is too large
+CHANGING = {"OpenRun", "CloseRun", "Step", "StreamSteps", "ResumeRun"}
+MOST_ENTRIES = 5  # that one answered request can write
+
+
+@dataclass(kw_only=True)
+class Outcome:
+    """What was seen."""
+
+    codes: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+    steps_by_run: dict[str, set[int]] = field(default_factory=dict)
+
+
+class Fuzz:
+    """One caller with open runs, and a run of somebody else."""
+
+    def __init__(self, folder: CuratorFolder, port: int, seed: int) -> None:
+        self.folder = folder
+        self.outcome = Outcome()
+        target = f"localhost:{port}"
+        with analyst.connect(target, credentials=credentials(folder, "alice")) as barrier:
+            own = [
+                barrier.open_run("digits", "dp-sinkhorn", SINKHORN, num_steps=20).run_id,
+                barrier.open_run("digits", "mean-embedding", EMBEDDING, num_steps=20).run_id,
+            ]
+        with analyst.connect(target, credentials=credentials(folder, "bob")) as barrier:
+            other = barrier.open_run("digits", "dp-sinkhorn", SINKHORN, num_steps=20).run_id
+        self.own = own
+        self._mutator = Mutator(seed, (*own, other, "0" * 32))
+        content = json.loads(credentials(folder, "alice").read_text())
+        self._metadata = (("authorization", f"Bearer {content['token']}"),)
+        tls = grpc.ssl_channel_credentials(content["certificate_authority"].encode())
+        self.channel = grpc.secure_channel(target, tls)
+        self._ledger = SqlLedger.open_reader(folder.ledger, utc_now)
+        self._head = self._ledger.head()
+
+    def close(self) -> None:
+        self.channel.close()
+        self._ledger.close()
+
+    def send(self, number: int) -> None:
+        """Send so many requests, and look at the ledger after each that it may not change."""
+        for _ in range(number):
+            method, messages = self._mutator.request()
+            answers = self._ask(method, messages)
+            self._look_at_the_ledger(method, messages, answers)
+
+    def _ask(self, method: str, messages: list[bytes]) -> int:
+        """Return how many answers came."""
+        channel: Any = self.channel
+        call = channel.stream_stream(f"/{SERVICE.full_name}/{method}")
+        answers = 0
+        try:
+            for answer in call(iter(messages), metadata=self._metadata, timeout=60):
+                answers += 1
+                if method in {"Step", "StreamSteps"}:
+                    step = release_pb2.StepResponse.FromString(answer)
+                    self.outcome.steps_by_run.setdefault(step.run_id, set()).add(step.step)
+            self.outcome.codes["OK"] += 1
+        except grpc.RpcError as error:
+            self._judge(method, messages, error)
+        return answers
+
+    def _judge(self, method: str, messages: list[bytes], error: Any) -> None:
+        code = error.code()
+        self.outcome.codes[code.name] += 1
+        refusal = None
+        for key, value in error.trailing_metadata() or ():
+            if key == "weir-refusal-bin":
+                refusal = refusal_pb2.Refusal.FromString(value)
+        if refusal is not None:
+            self.outcome.reasons[refusal.reason] += 1
+        if code in FORBIDDEN or (refusal is None and code not in SILENT):
+            shown = [message[:200] for message in messages]
+            self.outcome.faults.append(f"{method} {code.name} {error.details()!r}: {shown}")
+
+    def _look_at_the_ledger(self, method: str, messages: list[bytes], answers: int) -> None:
+        head = self._ledger.head()
+        allowed = MOST_ENTRIES * answers if method in CHANGING else 0
+        if head[0] - self._head[0] > allowed:
+            shown = [message[:200] for message in messages]
+            self.outcome.faults.append(f"{method} wrote to the ledger unanswered: {shown}")
+        self._head = head
+
+    def check_steps(self, port: int) -> None:
+        """See that every run of the caller has used exactly the steps that were answered."""
+        target = f"localhost:{port}"
+        with analyst.connect(target, credentials=credentials(self.folder, "alice")) as barrier:
+            for run_id in self.own:
+                used = barrier.resume_run(run_id).next_step - 1
+                answered = len(self.outcome.steps_by_run.get(run_id, ()))
+                if used != answered:
+                    self.outcome.faults.append(f"{run_id}: {used} used, {answered} answered")
+
+
+def fill_transform_caches(process: Process) -> None:
+    """Plan runs of many lengths: scipy keeps the tables of its last 16 Fourier transforms."""
+    with process.connect() as barrier:
+        for number in range(60):
+            changed = {"sampling_rate": (40 - number / 7) / 1437}
+            steps = (2, 3, 7, 1, 21)[number % 5]
+            barrier.plan("digits", "dp-sinkhorn", SINKHORN | changed, num_steps=steps)
+
+
+def resident_kib(pid: int) -> int:
+    """Return the resident memory of a process."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("VmRSS:")))
+
+
+@contextmanager
+def curator() -> Iterator[Process]:
+    """Serve the digits in a process of its own, with small messages."""
+    with tempfile.TemporaryDirectory(prefix="weir-fuzz-") as root:
+        folder = digits_folder(Path(root) / "curator")
+        folder.config.write_text("[limits]\nmax_message_mib = 1\n")
+        process = start_curator(folder, Path(root) / "log")
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--requests", type=int, default=50_000)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    begun = time.monotonic()
+    with curator() as process:
+        fuzz = Fuzz(process.folder, process.grpc_port, arguments.seed)
+        fill_transform_caches(process)
+        fuzz.send(min(WARM_UP, arguments.requests // 2))
+        before = resident_kib(process.process.pid)
+        fuzz.send(arguments.requests - min(WARM_UP, arguments.requests // 2))
+        after = resident_kib(process.process.pid)
+        fuzz.check_steps(process.grpc_port)
+        fuzz.close()
+    outcome = fuzz.outcome
+    growth = after / before - 1
+    report = {
+        "requests": arguments.requests,
+        "seed": arguments.seed,
+        "seconds": round(time.monotonic() - begun, 1),
+        "codes": dict(outcome.codes.most_common()),
+        "reasons": dict(outcome.reasons.most_common()),
+        "resident_mib": [round(before / 1024, 1), round(after / 1024, 1)],
+        "growth": round(growth, 4),
+        "faults": outcome.faults[:20],
+    }
+    sys.stdout.write(json.dumps(report, indent=1) + "\n")
+    internal = outcome.reasons[CuratorError.reason]
+    return int(bool(outcome.faults) or bool(internal) or growth > 0.1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,25 @@
+"""Some hundred malformed requests; `python -m tests.fuzz.grpc` sends 50,000."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from curator.errors import CuratorError
+from tests.e2e.identity_doors import serving
+from tests.fuzz.grpc import Fuzz
+
+pytestmark = pytest.mark.e2e
+
+
+def test_malformed_requests_are_refused_and_never_charged(tmp_path: Path) -> None:
+    with serving(tmp_path / "curator") as doors:
+        port = doors.curator.rpc.port
+        fuzz = Fuzz(doors.folder, port, seed=7)
+        fuzz.send(500)
+        fuzz.check_steps(port)
+        fuzz.close()
+    assert fuzz.outcome.faults == []
+    assert CuratorError.reason not in fuzz.outcome.reasons
+    assert {"MALFORMED_REQUEST", "UNKNOWN_RUN", "UNKNOWN_DATASET"} <= set(fuzz.outcome.reasons)
