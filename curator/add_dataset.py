@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from curator.clock import utc_now
+from curator.administer import administer
+from curator.administration.commands import Register
+from curator.config import load_config
 from curator.data.errors import SourceError
 from curator.data.groups import limit_groups
 from curator.data.preflight import check_source
@@ -13,8 +18,8 @@ from curator.data.readers import read_source
 from curator.data.store import content_fingerprint, write_store
 from curator.folder import CuratorFolder
 from curator.identity.certificates import write_private
-from curator.ledger.ledger import DatasetExists, DatasetRegistration
-from curator.ledger.sql import SqlLedger
+from curator.ledger.ledger import DatasetExists
+from curator.open_ledger import open_ledger_reader
 from curator.privacy.facts import DatasetFacts
 
 
@@ -25,7 +30,7 @@ def add_dataset(
     keys: tuple[str, str] | None = None,
     groups_key: str | None = None,
 ) -> tuple[str, ...]:
-    """Add a data set to a curator that is not serving.
+    """Add a data set, also to a curator that is serving.
 
     Args:
         folder: The curator's folder.
@@ -42,15 +47,14 @@ def add_dataset(
             another name.
         DatasetExists: If the name is taken; a budget never changes.
     """
-    ledger = SqlLedger.open_writer(folder.ledger, utc_now)
-    try:
-        if any(state.registration.name == facts.name for state in ledger.datasets()):
+    with _alone(folder):
+        registered = _registered_names(folder)
+        if facts.name in registered:
             msg = f"'{facts.name}' is registered already; its budget and facts never change"
             raise DatasetExists(msg)
         images = read_source(source, keys=keys, groups_key=groups_key)
         report = check_source(images, facts)
         fingerprint = content_fingerprint(images, folder.fingerprint_key.read_bytes())
-        registered = {state.registration.name for state in ledger.datasets()}
         known = {name: value for name, value in _fingerprints(folder).items() if name in registered}
         if fingerprint in known.values():
             name = next(name for name, value in known.items() if value == fingerprint)
@@ -66,17 +70,24 @@ def add_dataset(
             shutil.rmtree(path)
         write_store(path, images)
         write_private(folder.fingerprints, json.dumps(known | {facts.name: fingerprint}).encode())
-        ledger.register_dataset(
-            DatasetRegistration(
-                name=facts.name,
-                budget=facts.budget,
-                adjacency=facts.adjacency,
-                facts_json=facts.model_dump_json(),
-            )
-        )
+        administer(folder, Register(facts=facts))
+    return report
+
+
+@contextmanager
+def _alone(folder: CuratorFolder) -> Iterator[None]:
+    """Let one command at a time add a data set."""
+    with (folder.root / "datasets" / ".adding.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _registered_names(folder: CuratorFolder) -> set[str]:
+    ledger = open_ledger_reader(folder, load_config(folder.config))
+    try:
+        return {state.registration.name for state in ledger.datasets()}
     finally:
         ledger.close()
-    return report
 
 
 def _fingerprints(folder: CuratorFolder) -> dict[str, str]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,26 +16,35 @@ from ipaddress import ip_address
 
 import torch
 
-from curator.clock import utc_now
+from curator.administration.channel import CommandServer
+from curator.administration.execute import execute
 from curator.config import CuratorConfig
 from curator.data.errors import SourceError
 from curator.data.sampling import PrivateRecords
 from curator.data.store import open_store
-from curator.errors import LedgerUnavailable
+from curator.divergences.backend import choose_backend
+from curator.errors import UnknownDataset
 from curator.folder import CuratorFolder
+from curator.ledger.problems import HolderLost
+from curator.ledger.records import DatasetState, DatasetStatus
 from curator.ledger.sql import SqlLedger
-from curator.privacy.facts import DatasetFacts
+from curator.open_ledger import open_ledger
+from curator.privacy.facts import DATASET_NAME, DatasetFacts
 from curator.rest.app import create_app
 from curator.rest.server import RestConfig, RestServer
-from curator.rpc.identity import BearerTokens
+from curator.rpc.identity import KnownCallers
 from curator.rpc.server import RpcConfig, RpcServer, create_server
 from curator.sanitizer.entropy import OsEntropy
+from curator.sanitizer.prefetched import PrefetchedNoise
 from curator.service.context import Context, ServedDataset
 from curator.service.idle_runs import IdleRuns
 from curator.service.response_slot import ResponseSlot
+from curator.tenure import Tenure
 
 _GRACE_SECONDS = 10.0
 _IDLE_CHECK_SECONDS = 60.0
+_WATCH_SECONDS = 1.0
+_NOISE_AHEAD = 1 << 18  # a few steps of a small data set, 2 MiB
 _MIB = 1 << 20
 
 
@@ -49,22 +60,42 @@ class Curator:
     executor: ThreadPoolExecutor
     rpc: RpcServer
     rest: RestServer
+    administration: CommandServer
+    tenure: Tenure
+    noise: PrefetchedNoise
     draining: threading.Event
     end_idle_runs: Callable[[], None]
 
     def start(self) -> None:
         """Begin to answer."""
+        self.tenure.start()
         self.rpc.start()
         self.rest.start()
+        self.administration.start()
 
     def wait(self) -> None:
-        """Answer until `draining` is set, then finish what was begun and close the ledger."""
-        while not self.draining.wait(_IDLE_CHECK_SECONDS):
-            self.end_idle_runs()
+        """Answer until `draining` is set, then finish what was begun and close the ledger.
+
+        Raises:
+            HolderLost: If another curator may have taken the runs over; nothing was released since.
+        """
+        ended_idle = time.monotonic()
+        while not self.draining.wait(_WATCH_SECONDS) and not self.tenure.is_lost():
+            self.rpc.set_serving(serving=self.ledger.is_writable())
+            if time.monotonic() - ended_idle >= _IDLE_CHECK_SECONDS:
+                self.end_idle_runs()
+                ended_idle = time.monotonic()
+        self.draining.set()
         self.rpc.drain(_GRACE_SECONDS)
         self.executor.shutdown(wait=True)
         self.rest.stop()
+        self.administration.stop()
+        self.noise.stop()
+        was_lost = self.tenure.is_lost()
+        self.tenure.end()
         self.ledger.close()
+        if was_lost:
+            raise HolderLost
 
 
 def create_curator(
@@ -90,36 +121,47 @@ def create_curator(
         raise InsecureOutsideLoopback(msg)
     if config.compute.threads:
         torch.set_num_threads(config.compute.threads)
-    ledger = SqlLedger.open_writer(folder.ledger, utc_now)
+    choose_backend(config.compute.solver)
+    ledger = open_ledger(folder, config)
     try:
+        holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(8)}"
+        tenure = Tenure.of(ledger, holder, config)
+        noise = PrefetchedNoise(OsEntropy(), _NOISE_AHEAD)
         executor = ThreadPoolExecutor(
             os.cpu_count() or 1, thread_name_prefix="compute", initializer=_flush_subnormals
         )
         context = Context(
             ledger=ledger,
             datasets=load_datasets(folder, ledger),
-            noise=OsEntropy(),
+            noise=noise,
             executor=executor,
-            holder=f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(8)}",
+            holder=holder,
             max_samples=config.limits.max_samples,
+            max_open_runs=config.limits.max_open_runs,
+            check_holder=tenure.check,
+            load=lambda name: load_dataset(folder, ledger, name),
             slot=ResponseSlot(seconds=config.timing.response_slot_ms / 1000),
         )
         draining = threading.Event()
         tls = None if insecure_loopback else folder.tls
         rpc = create_server(
             context,
-            BearerTokens(folder.tokens),
+            KnownCallers(folder.tokens),
             folder.signing_key,
             RpcConfig(
                 host=config.grpc.host,
                 port=config.grpc.port,
+                certificate_port=config.grpc.certificate_port,
                 tls=tls,
                 max_message_bytes=config.limits.max_message_mib * _MIB,
                 reflection=config.grpc.reflection,
             ),
         )
         app = create_app(
-            context, folder.tokens, lambda: not draining.is_set() and _can_read(ledger)
+            context, folder.tokens, lambda: not draining.is_set() and ledger.is_writable()
+        )
+        administration = CommandServer(
+            folder.socket, lambda command: execute(context, folder, command)
         )
         rest = RestServer(app, RestConfig(host=config.rest.host, port=config.rest.port, tls=tls))
     except BaseException:
@@ -130,6 +172,9 @@ def create_curator(
         executor=executor,
         rpc=rpc,
         rest=rest,
+        administration=administration,
+        tenure=tenure,
+        noise=noise,
         draining=draining,
         end_idle_runs=IdleRuns(context, config.limits.idle_hours * 3600).end,
     )
@@ -158,16 +203,45 @@ def load_datasets(folder: CuratorFolder, ledger: SqlLedger) -> dict[str, ServedD
     Raises:
         SourceError: If stored images are damaged, or have another unit than the ledger says.
     """
-    served = {}
-    for state in ledger.datasets():
-        facts = DatasetFacts.model_validate_json(state.registration.facts_json)
-        images = open_store(folder.images(facts.name))
-        if images.max_per_group != facts.max_records_per_group:
-            msg = f"{facts.name}: the stored images have another unit than the ledger says"
-            raise SourceError(msg)
-        records = PrivateRecords(images, facts.max_size)
-        served[facts.name] = ServedDataset(facts=facts, records=records)
-    return served
+    states = ledger.datasets()
+    return {state.registration.name: _load(folder, state) for state in states}
+
+
+def load_dataset(folder: CuratorFolder, ledger: SqlLedger, name: str) -> ServedDataset | None:
+    """Open a data set that was added while this curator served.
+
+    Args:
+        folder: Where the images are.
+        ledger: Which data sets there are.
+        name: As a caller gave it.
+
+    Returns:
+        The data set, None if there is none that can be served.
+    """
+    if not DATASET_NAME.fullmatch(name):
+        return None
+    try:
+        return _load(folder, ledger.dataset(name))
+    except (UnknownDataset, SourceError):
+        return None
+
+
+def _load(folder: CuratorFolder, state: DatasetState) -> ServedDataset:
+    """Open one data set; an erased one has no records, and loses what a crash left of them.
+
+    Raises:
+        SourceError: If stored images are damaged, or have another unit than the ledger says.
+    """
+    facts = DatasetFacts.model_validate_json(state.registration.facts_json)
+    path = folder.images(facts.name)
+    if state.status is DatasetStatus.ERASED:
+        shutil.rmtree(path, ignore_errors=True)
+        return ServedDataset(facts=facts, records=None)
+    images = open_store(path)
+    if images.max_per_group != facts.max_records_per_group:
+        msg = f"{facts.name}: the stored images have another unit than the ledger says"
+        raise SourceError(msg)
+    return ServedDataset(facts=facts, records=PrivateRecords(images, facts.max_size))
 
 
 def _flush_subnormals() -> None:
@@ -182,11 +256,3 @@ def _is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _can_read(ledger: SqlLedger) -> bool:
-    try:
-        ledger.head()
-    except LedgerUnavailable:
-        return False
-    return True

@@ -6,15 +6,22 @@ import sys
 from collections.abc import Sequence
 from enum import IntEnum
 
-from curator.cli_commands import COMMANDS, UsageProblem
+from curator.cli_commands import COMMANDS
+from curator.cli_common import UsageProblem
 from curator.cli_parser import build_parser
 from curator.config import ConfigError
 from curator.data.errors import SourceError
-from curator.errors import CuratorError
+from curator.errors import CuratorError, LedgerUnavailable
 from curator.folder import NotInitialised
 from curator.identity.listen import PortUnavailable
 from curator.identity.tokens import CallerExists, NoSuchCaller
-from curator.ledger.records import ChainBroken, LedgerConflict, LedgerFromTheFuture, LedgerLocked
+from curator.ledger.problems import (
+    ChainBroken,
+    LedgerConflict,
+    LedgerFromTheFuture,
+    LedgerLocked,
+    LedgerRestored,
+)
 
 
 class ExitCode(IntEnum):
@@ -27,7 +34,7 @@ class ExitCode(IntEnum):
     PORT = 4
 
 
-_LEDGER_PROBLEMS = (ChainBroken, LedgerFromTheFuture, LedgerLocked)
+_LEDGER_PROBLEMS = (ChainBroken, LedgerFromTheFuture, LedgerLocked, LedgerRestored)
 _PROBLEMS = (
     ConfigError,
     SourceError,
@@ -65,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _say(problem: Exception, code: ExitCode) -> int:
     text = str(problem)
-    if isinstance(problem, CuratorError):
+    if isinstance(problem, CuratorError) and not isinstance(problem, LedgerUnavailable):
         text = f"{problem.public_message} {problem.remedy}"
     sys.stderr.write(f"curator: {text}\n")
     return code

@@ -21,7 +21,8 @@ def explained(arguments: Namespace) -> Iterator[str]:
 
     Args:
         arguments: `spec` is inline JSON or the path of a JSON or TOML file; `epsilon`, `delta`,
-            `steps` and `nominal_size` replace what it says; `json` and `cross_check` are switches.
+            `steps` replace what it says, `nominal_size`, `dimension` and `capacity`
+            add to it; `json` and `cross_check` are switches.
 
     Raises:
         ValueError: If the description is not valid.
@@ -31,6 +32,8 @@ def explained(arguments: Namespace) -> Iterator[str]:
         "delta": arguments.delta,
         "num_steps": arguments.steps,
         "nominal_size": arguments.nominal_size,
+        "dimension": arguments.dimension,
+        "capacity": arguments.capacity,
     }
     run = read_declared(_table(arguments.spec), overrides)
     why = explain(run, cross_check=arguments.cross_check)

@@ -6,10 +6,14 @@ and live in the ledger.
 
 from __future__ import annotations
 
+import os
 import tomllib
 from pathlib import Path
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from curator.divergences.backend import Backend
 
 TEMPLATE = """\
 # Configuration of this curator. Every key is optional; unknown keys are errors.
@@ -17,6 +21,7 @@ TEMPLATE = """\
 [grpc]
 host = "127.0.0.1"     # 0.0.0.0 to serve other machines (see also host_names)
 port = 50051           # 0 takes a free port
+# certificate_port = 50052   # for analysts with a client certificate ('analyst add --certificate')
 reflection = false     # lets tools such as grpcurl list the methods
 
 [rest]
@@ -28,17 +33,28 @@ port = 8080
 # name. They go into the server certificate; run 'curator init' again after changing them.
 host_names = []
 
+[ledger]
+# url = "postgresql://..."  # for several curators behind one address; WEIR_LEDGER_URL goes before
+# head_file = "/elsewhere/ledger-head.json"  # default: in this folder; better on another disk
+lease_seconds = 15.0   # with PostgreSQL: how long after a crash others wait before they take over
+
 [limits]
 max_message_mib = 64   # largest gRPC message
 max_samples = 4096     # most generated images in one step
+max_open_runs = 64     # open runs of one analyst
 idle_hours = 24.0      # a run without steps for so long is closed and returns what it did not use
 
 [timing]
 response_slot_ms = 0.0 # answers leave a whole number of slots after their step; 0: when ready
 
 [compute]
+solver = "auto"        # Sinkhorn updates: "numba" (compiled), "torch", or the first that works
 threads = 1            # threads for tensors; more helps with large images, 0 takes all cores
 """
+
+
+URL_VARIABLE: Final = "WEIR_LEDGER_URL"
+"""Goes before the configuration, so that a password need not be in a file."""
 
 
 class ConfigError(ValueError):
@@ -54,6 +70,7 @@ class GrpcSection(_Section):
 
     host: str = "127.0.0.1"
     port: int = Field(default=50051, ge=0, le=65535)
+    certificate_port: int | None = Field(default=None, ge=0, le=65535)
     reflection: bool = False
 
 
@@ -70,11 +87,20 @@ class IdentitySection(_Section):
     host_names: tuple[str, ...] = Field(default=(), strict=False)
 
 
+class LedgerSection(_Section):
+    """Where the ledger is."""
+
+    url: str = ""
+    head_file: str = ""
+    lease_seconds: float = Field(default=15.0, ge=1, le=3600, allow_inf_nan=False)
+
+
 class LimitsSection(_Section):
     """Sizes beyond which a request is refused."""
 
     max_message_mib: int = Field(default=64, ge=1, le=1024)
     max_samples: int = Field(default=4096, ge=1, le=1 << 16)
+    max_open_runs: int = Field(default=64, ge=1, le=1 << 16)
     idle_hours: float = Field(default=24.0, gt=0, le=8760, allow_inf_nan=False)
 
 
@@ -82,6 +108,7 @@ class ComputeSection(_Section):
     """What the curator may use of the machine."""
 
     threads: int = Field(default=1, ge=0, le=1024)
+    solver: Backend = Field(default=Backend.AUTO, strict=False)
 
 
 class TimingSection(_Section):
@@ -96,9 +123,15 @@ class CuratorConfig(_Section):
     grpc: GrpcSection = GrpcSection()
     rest: RestSection = RestSection()
     identity: IdentitySection = IdentitySection()
+    ledger: LedgerSection = LedgerSection()
     limits: LimitsSection = LimitsSection()
     compute: ComputeSection = ComputeSection()
     timing: TimingSection = TimingSection()
+
+    @property
+    def database(self) -> str:
+        """URL of the ledger's database, empty for a file in the folder."""
+        return os.environ.get(URL_VARIABLE) or self.ledger.url
 
 
 def load_config(path: Path) -> CuratorConfig:

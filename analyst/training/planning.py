@@ -65,8 +65,8 @@ def plan_table(
 def statement(budget: BudgetPort) -> str:
     """Return what is left of a data set's budget, as text."""
     return (
-        f"data set    {budget.dataset}\n"
-        f"guarantee   ({budget.epsilon:g}, {budget.delta:g})-differential privacy, "
+        f"data set    {budget.dataset}{_decided(budget)}\n"
+        f"guarantee   ({budget.registered_epsilon:g}, {budget.delta:g})-differential privacy, "
         f"{budget.adjacency}, unit: {budget.unit}\n"
         f"accountant  {budget.accountant}\n"
         f"spent       epsilon {budget.spent:.4f}\n"
@@ -74,6 +74,19 @@ def statement(budget: BudgetPort) -> str:
         f"remaining   epsilon {budget.remaining:.4f}\n"
         f"{_bar(budget.spent, budget.reserved, budget.epsilon)}"
     )
+
+
+def _decided(budget: BudgetPort) -> str:
+    """Return what the steward decided, each on a line of its own."""
+    lines = [] if budget.status == "active" else [f"status      {budget.status} by the steward"]
+    if budget.epsilon < budget.registered_epsilon:
+        lines.append(f"cap         epsilon {budget.epsilon:g}, lowered by the steward")
+    if budget.share is not None:
+        lines.append(
+            f"your share  epsilon {budget.share.spent:.4f} spent of {budget.share.epsilon:g}, "
+            f"{budget.share.remaining:.4f} left"
+        )
+    return "".join(f"\n{line}" for line in lines)
 
 
 def explain_refusal(error: BudgetExhausted) -> str:

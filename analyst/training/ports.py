@@ -48,8 +48,26 @@ class PlanPort(Protocol):
     def fits(self) -> bool: ...  # noqa: D102
 
 
+class SharePort(Protocol):
+    """An analyst's own part of a budget."""
+
+    @property
+    def epsilon(self) -> float: ...  # noqa: D102
+    @property
+    def spent(self) -> float: ...  # noqa: D102
+    @property
+    def remaining(self) -> float: ...  # noqa: D102
+
+
 class BudgetPort(Protocol):
     """What is left of a data set's budget."""
+
+    @property
+    def registered_epsilon(self) -> float: ...  # noqa: D102
+    @property
+    def status(self) -> str: ...  # noqa: D102
+    @property
+    def share(self) -> SharePort | None: ...  # noqa: D102
 
     @property
     def dataset(self) -> str: ...  # noqa: D102
@@ -94,12 +112,8 @@ class RunPort(Protocol):
         ...
 
 
-class BarrierPort(Protocol):
-    """The curator as an analyst sees it."""
-
-    def datasets(self) -> Sequence[DatasetPort]:
-        """Return the data sets that this analyst may use."""
-        ...
+class RunSource(Protocol):
+    """Where training finds its run: a curator, or an embedding that was downloaded before."""
 
     def describe(self, dataset: str) -> DatasetPort:
         """Return the public facts of a data set."""
@@ -125,6 +139,14 @@ class BarrierPort(Protocol):
 
     def resume_run(self, run_id: str) -> RunPort:
         """Return an open run at the step that the ledger says is next."""
+        ...
+
+
+class BarrierPort(RunSource, Protocol):
+    """The curator as an analyst sees it."""
+
+    def datasets(self) -> Sequence[DatasetPort]:
+        """Return the data sets that this analyst may use."""
         ...
 
     def budget(self, dataset: str) -> BudgetPort:

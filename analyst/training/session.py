@@ -16,7 +16,7 @@ from analyst.recipes.load import with_session
 from analyst.training.checkpoint import CheckpointError, Manifest
 from analyst.training.loop import Outcome, Stop, train
 from analyst.training.outputs import Outputs, checkpoint_store, image_shape
-from analyst.training.ports import BarrierPort, DatasetPort, RunPort
+from analyst.training.ports import DatasetPort, RunPort, RunSource
 from analyst.training.progress import Progress
 from analyst.training.state import TrainingState, load_generator, load_state, new_state
 
@@ -41,12 +41,12 @@ class SessionResult:
 
 
 def run_session(
-    barrier: BarrierPort, recipe: Recipe, options: SessionOptions, progress: Progress, stop: Stop
+    barrier: RunSource, recipe: Recipe, options: SessionOptions, progress: Progress, stop: Stop
 ) -> SessionResult:
     """Open a new run and train it.
 
     Args:
-        barrier: The curator.
+        barrier: The curator, or what stands in its place.
         recipe: What to do.
         options: Where to write and what to start from.
         progress: The screen.
@@ -85,7 +85,7 @@ def run_session(
 
 
 def resume_session(
-    barrier: BarrierPort,
+    barrier: RunSource,
     overrides: dict[str, Any],
     options: SessionOptions,
     progress: Progress,
@@ -94,7 +94,7 @@ def resume_session(
     """Go on with the run of an output directory.
 
     Args:
-        barrier: The curator.
+        barrier: The curator, or what stands in its place.
         overrides: Changed `session` values, by dotted key.
         options: Where the run is.
         progress: The screen.

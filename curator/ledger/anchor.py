@@ -22,7 +22,7 @@ from curator.errors import LedgerUnavailable
 from curator.ledger.book import Book
 from curator.ledger.chain import GENESIS
 from curator.ledger.entries import dataset_fields
-from curator.ledger.records import LedgerRestored
+from curator.ledger.problems import LedgerRestored
 
 _FORMAT: Final = "datasets-version-1"
 

@@ -15,14 +15,11 @@ from curator.accounting.rule import BudgetRule
 from curator.errors import AllotmentExhausted, BudgetExhausted, UnknownDataset, UnknownRun
 from curator.ledger import entries
 from curator.ledger.chain import GENESIS, Entry
+from curator.ledger.problems import ChainBroken, DatasetExists, LedgerConflict, RunExists
 from curator.ledger.records import (
     NOTHING,
     Account,
-    ChainBroken,
-    DatasetExists,
     DatasetState,
-    LedgerConflict,
-    RunExists,
     RunOpening,
     RunState,
     RunStatus,

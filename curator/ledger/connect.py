@@ -13,7 +13,7 @@ from sqlalchemy import inspect as inspect_tables
 from curator.errors import LedgerUnavailable
 from curator.ledger import schema
 from curator.ledger.migrations.upgrade import upgrade
-from curator.ledger.records import LedgerFromTheFuture
+from curator.ledger.problems import LedgerFromTheFuture
 
 
 def make_private_file(path: Path) -> None:

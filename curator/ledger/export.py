@@ -19,7 +19,8 @@ from curator.accounting.second_opinion import second_epsilon
 from curator.ledger.book import Book, replay
 from curator.ledger.chain import Entry, canonical_json
 from curator.ledger.ledger import Ledger
-from curator.ledger.records import ACCOUNTANT, ChainBroken, RunState
+from curator.ledger.problems import ChainBroken
+from curator.ledger.records import ACCOUNTANT, RunState
 from curator.ledger.shared import statement_of
 from curator.privacy.event import PrivacyEvent
 

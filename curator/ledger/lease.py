@@ -21,7 +21,7 @@ from sqlalchemy import Connection, delete, func, insert, literal, select, update
 
 from curator.errors import LedgerUnavailable
 from curator.ledger import schema
-from curator.ledger.records import HolderAlive, HolderLost
+from curator.ledger.problems import HolderAlive, HolderLost
 from curator.ledger.store import Store
 
 _SHORTER: Final = 0.9

@@ -14,19 +14,22 @@ from curator.accounting.cost import Cost
 from curator.errors import BudgetNumbers
 from curator.ledger.chain import Entry
 from curator.ledger.entries import Decision
-from curator.ledger.records import (
-    ACCOUNTANT,
-    Account,
+from curator.ledger.problems import (
     ChainBroken,
     DatasetExists,
-    DatasetRegistration,
-    DatasetState,
-    DatasetStatus,
     HolderLost,
     LedgerConflict,
     LedgerFromTheFuture,
     LedgerLocked,
     RunExists,
+)
+from curator.ledger.records import (
+    ACCOUNTANT,
+    NOTHING,
+    Account,
+    DatasetRegistration,
+    DatasetState,
+    DatasetStatus,
     RunOpening,
     RunState,
     RunStatus,
@@ -35,6 +38,7 @@ from curator.ledger.records import (
 
 __all__ = [
     "ACCOUNTANT",
+    "NOTHING",
     "Account",
     "ChainBroken",
     "DatasetExists",

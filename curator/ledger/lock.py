@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import final
 
 from curator.errors import LedgerUnavailable
-from curator.ledger.records import LedgerLocked
+from curator.ledger.problems import LedgerLocked
 
 
 @final

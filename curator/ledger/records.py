@@ -1,4 +1,4 @@
-"""What a ledger is told and what it answers: frozen values, and the errors that it raises."""
+"""What a ledger is told and what it answers, as frozen values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final, Self
 from curator.accounting.cost import Cost, event_cost, total_cost
 from curator.accounting.event_text import event_to_text
 from curator.accounting.rule import RULE_NAME, BudgetRule
-from curator.errors import BudgetNumbers, DatasetPaused, DatasetRetired, LedgerUnavailable
+from curator.errors import BudgetNumbers, DatasetPaused, DatasetRetired
 from curator.privacy.adjacency import Adjacency
 from curator.privacy.budget import Budget
 from curator.privacy.event import PrivacyEvent, check_num_steps
@@ -21,42 +21,6 @@ NOTHING: Final = Cost.zero()
 
 Use = tuple[Cost, int]
 """A cost, and how often it counts."""
-
-
-class LedgerConflict(ValueError):
-    """The caller asked for something that cannot follow what is written; a mistake in a program."""
-
-
-class DatasetExists(LedgerConflict):
-    """A data set of this name is registered; its budget never changes."""
-
-
-class RunExists(LedgerConflict):
-    """A run of this id was opened before."""
-
-
-class HolderLost(LedgerUnavailable):
-    """Another process took the run over; this one may neither count nor release anything."""
-
-
-class HolderAlive(LedgerUnavailable):
-    """Another process holds the run, and its lease has not run out."""
-
-
-class LedgerLocked(RuntimeError):
-    """Another process writes this ledger."""
-
-
-class LedgerFromTheFuture(RuntimeError):
-    """The ledger was written by a newer version of this software."""
-
-
-class ChainBroken(RuntimeError):
-    """The ledger was changed by something other than this software."""
-
-
-class LedgerRestored(RuntimeError):
-    """The ledger lacks entries that it once had: an older copy was put in its place."""
 
 
 class DatasetStatus(StrEnum):

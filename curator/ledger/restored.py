@@ -16,7 +16,8 @@ from curator.errors import UnknownDataset
 from curator.ledger.anchor import HeadAnchor, Note
 from curator.ledger.entries import CapLowered, SpendAdded, StatusSet, registration_from
 from curator.ledger.ledger import Ledger
-from curator.ledger.records import DatasetState, DatasetStatus, LedgerConflict
+from curator.ledger.problems import LedgerConflict
+from curator.ledger.records import DatasetState, DatasetStatus
 from curator.ledger.transitions import FOLLOWERS
 
 CLOSED_AS_RESTORED: Final = "closed: an older copy of the ledger was restored"

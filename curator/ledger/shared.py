@@ -8,14 +8,8 @@ from curator.accounting.cost import event_cost
 from curator.accounting.event_text import event_from_text
 from curator.ledger import entries
 from curator.ledger.book import Book
-from curator.ledger.records import (
-    ACCOUNTANT,
-    ChainBroken,
-    LedgerConflict,
-    RunOpening,
-    RunState,
-    Statement,
-)
+from curator.ledger.problems import ChainBroken, LedgerConflict
+from curator.ledger.records import ACCOUNTANT, RunOpening, RunState, Statement
 from curator.ledger.transitions import after
 
 

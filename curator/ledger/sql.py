@@ -24,6 +24,7 @@ from curator.ledger.book import Book
 from curator.ledger.chain import Entry
 from curator.ledger.lease import Lease, refuse_while_alive
 from curator.ledger.lock import WriterLock
+from curator.ledger.problems import HolderAlive, HolderLost
 from curator.ledger.records import DatasetRegistration, DatasetState, RunOpening, RunState
 from curator.ledger.shared import checked_opening, is_repeated_mark
 from curator.ledger.sql_readings import SqlReadings
@@ -43,6 +44,7 @@ class SqlLedger(SqlReadings):
         super().__init__(store)
         self._clock = clock
         self._anchor = anchor
+        self._failed = False
 
     @classmethod
     def open_writer(
@@ -112,6 +114,16 @@ class SqlLedger(SqlReadings):
         ledger = cls(Store(reader=postgres.reader_engine(url)), clock)
         ledger._recognise()
         return ledger
+
+    def is_writable(self) -> bool:
+        """Return whether the last change was durable, trying an empty one if it was not."""
+        if not self._failed:
+            return True
+        try:
+            self._change(rows.touch)
+        except LedgerUnavailable:
+            return False
+        return True
 
     def take_lease(self, holder: str, seconds: float) -> Lease:
         """Keep others from adopting this holder's runs while it beats; PostgreSQL only."""
@@ -209,9 +221,18 @@ class SqlLedger(SqlReadings):
         return state
 
     def _change(self, work: Callable[[Connection], T], dataset: str | None = None) -> T:
-        """Run one change, and let the anchor see it before anybody relies on it."""
-        result = self._store.change(work)
-        self._keep(dataset)
+        """Run one change, and let the anchor see it before anybody relies on it.
+
+        Raises:
+            LedgerUnavailable: If either may not be durable.
+        """
+        try:
+            result = self._store.change(work)
+            self._keep(dataset)
+        except LedgerUnavailable as error:
+            self._failed = not isinstance(error, HolderLost | HolderAlive)
+            raise
+        self._failed = False
         return result
 
     def _keep(self, dataset: str | None) -> None:

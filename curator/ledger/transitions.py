@@ -7,14 +7,8 @@ from typing import Final, assert_never
 
 from curator.errors import RunClosed
 from curator.ledger import entries
-from curator.ledger.records import (
-    DatasetState,
-    DatasetStatus,
-    HolderLost,
-    LedgerConflict,
-    RunState,
-    RunStatus,
-)
+from curator.ledger.problems import HolderLost, LedgerConflict
+from curator.ledger.records import DatasetState, DatasetStatus, RunState, RunStatus
 
 FOLLOWERS: Final = {
     DatasetStatus.ACTIVE: {DatasetStatus.PAUSED, DatasetStatus.RETIRED, DatasetStatus.ERASED},

@@ -6,7 +6,7 @@ from sqlalchemy import Connection
 
 from curator.ledger import rows
 from curator.ledger.book import replay
-from curator.ledger.records import ChainBroken
+from curator.ledger.problems import ChainBroken
 from curator.ledger.shared import check_counted, check_shown, checked_payload
 
 

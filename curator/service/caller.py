@@ -11,6 +11,7 @@ class Role(StrEnum):
 
     ANALYST = "analyst"
     STEWARD = "steward"
+    AUDITOR = "auditor"  # reads everything and changes nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,4 +24,4 @@ class Caller:
     @property
     def sees_everything(self) -> bool:
         """Whether the runs of all analysts are visible."""
-        return self.role is Role.STEWARD
+        return self.role in {Role.STEWARD, Role.AUDITOR}

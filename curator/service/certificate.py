@@ -12,10 +12,9 @@ import json
 from typing import Any, Protocol
 
 from curator.accounting.event_text import event_from_text
-from curator.accounting.pld import pld_epsilon
 from curator.ledger.ledger import RunState
-from curator.privacy.event import NoEvent
 from curator.service.context import Context
+from curator.service.run_alone import epsilon_alone
 
 FORMAT = "weir-privacy-certificate-1"
 
@@ -78,6 +77,7 @@ def _statement(context: Context, state: RunState) -> dict[str, Any]:
             "adjacency": str(totals.adjacency),
             "unit": str(totals.adjacency.unit),
             "promise": {"epsilon": totals.budget.epsilon, "delta": totals.budget.delta},
+            "cap_now": totals.cap,
             "spent_epsilon": totals.spent_epsilon,
             "accountant": totals.accountant,
         },
@@ -93,7 +93,7 @@ def _statement(context: Context, state: RunState) -> dict[str, Any]:
             "close_reason": state.close_reason,
         },
         "this_run_alone_at_its_declared_steps": {
-            "epsilon": _alone(state, totals.budget.delta),
+            "epsilon": _alone(context, state, totals.budget.delta),
             "delta": totals.budget.delta,
             "method": "privacy loss distributions; information, not the promise",
         },
@@ -101,10 +101,6 @@ def _statement(context: Context, state: RunState) -> dict[str, Any]:
     }
 
 
-def _alone(state: RunState, delta: float) -> float:
-    events = (
-        (event_from_text(state.setup_event_json), 1),
-        (event_from_text(state.step_event_json), state.num_steps),
-    )
-    paid = [(event, count) for event, count in events if not isinstance(event, NoEvent)]
-    return sum(pld_epsilon(event, count, delta / len(paid)) for event, count in paid)
+def _alone(context: Context, state: RunState, delta: float) -> float:
+    setup, step = (event_from_text(t) for t in (state.setup_event_json, state.step_event_json))
+    return epsilon_alone(context.planner, setup, step, state.num_steps, delta)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from curator.errors import RunClosed
+from curator.errors import RunClosed, Unavailable
 from curator.ledger.ledger import RunState
-from curator.service.caller import Caller, Role
+from curator.service.caller import Caller
 from curator.service.context import Context
-from curator.service.find_run import live_run, run_of
+from curator.service.find_run import run_of
 
 CLOSED_BY_ANALYST = "closed by the analyst"
 CLOSED_BY_STEWARD = "closed by the steward"
@@ -52,12 +52,26 @@ def end_run(context: Context, state: RunState, reason: str) -> None:
     Raises:
         LedgerUnavailable: If the closing may not be durable.
     """
-    try:
-        live = live_run(context, Caller(state.analyst, Role.ANALYST), state.run_id)
-    except RunClosed:
+    live = context.live_runs.get(state.run_id)
+    if live is None:
+        _end_orphan(context, state, reason)
         return
     with live.lock:
         live.closed = True  # no new step is claimed, whatever the ledger says
         with suppress(RunClosed):  # another request closed it first
             context.ledger.close_run(state.run_id, context.holder, live.epoch, live.used, reason)
     context.live_runs.pop(state.run_id, None)
+
+
+def _end_orphan(context: Context, state: RunState, reason: str) -> None:
+    """End a run that no process serves: all that was charged counts as answered.
+
+    Raises:
+        LedgerUnavailable: If the closing may not be durable, or another process serves the run.
+        Unavailable: If the run was taken over here meanwhile.
+    """
+    with context.runs_lock, suppress(RunClosed):
+        if state.run_id in context.live_runs:  # adopted meanwhile
+            raise Unavailable
+        run = context.ledger.adopt_run(state.run_id, context.holder)
+        context.ledger.close_run(run.run_id, context.holder, run.epoch, run.used, reason)

@@ -5,26 +5,27 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from curator.data.sampling import PrivateRecords
-from curator.errors import UnknownDataset
+from curator.errors import DatasetRetired, Refusal, UnknownDataset
 from curator.ledger.ledger import Ledger
 from curator.privacy.facts import DatasetFacts
 from curator.privacy.noise import NoiseSource
 from curator.service.live_run import LiveRun
 from curator.service.response_slot import WHEN_READY, ResponseSlot
+from curator.service.step_rate import StepRates
 
 _KEPT_CLOSED_RUNS = 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ServedDataset:
-    """A data set with its public facts and its private records."""
+    """A data set with its public facts and its private records, None once they were erased."""
 
     facts: DatasetFacts
-    records: PrivateRecords
+    records: PrivateRecords | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -37,10 +38,22 @@ class Context:
     executor: Executor  # computes answers; outlives the request that asked
     holder: str  # this process, in the ledger's words
     max_samples: int
+    max_open_runs: int = 64  # of one analyst, over all data sets
+    check_holder: Callable[[], None] = lambda: None  # raises HolderLost when others may adopt
+    load: Callable[[str], ServedDataset | None] = lambda _: None  # of a data set added since
     slot: ResponseSlot = WHEN_READY
     monotonic: Callable[[], float] = time.monotonic
     live_runs: dict[str, LiveRun] = field(default_factory=dict)
+    stopped: dict[str, type[Refusal]] = field(default_factory=dict)  # data sets, at once
     runs_lock: threading.Lock = field(default_factory=threading.Lock)
+    planner: Executor = field(
+        default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="planner")
+    )
+    rates: StepRates = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Count steps by the same clock."""
+        object.__setattr__(self, "rates", StepRates(self.monotonic))
 
     def forget_closed_runs(self) -> None:
         """Let go of the oldest used-up runs; the last ones stay for a retry of their last steps."""
@@ -63,5 +76,33 @@ class Context:
         """
         dataset = self.datasets.get(name)
         if dataset is None:
-            raise UnknownDataset
+            dataset = self.load(name)
+            if dataset is None:
+                raise UnknownDataset
+            self.datasets[name] = dataset
         return dataset
+
+    def refuse_stopped(self, name: str) -> None:
+        """Refuse a data set that the steward has stopped in this process, charged or not.
+
+        Raises:
+            DatasetPaused: If it is paused.
+            DatasetRetired: If it was retired or erased.
+        """
+        stopped = self.stopped.get(name)
+        if stopped is not None:
+            raise stopped
+
+    def records_of(self, name: str) -> PrivateRecords:
+        """Return a data set's records.
+
+        Args:
+            name: The data set.
+
+        Raises:
+            DatasetRetired: If they were erased.
+        """
+        records = self.served(name).records
+        if records is None:
+            raise DatasetRetired
+        return records

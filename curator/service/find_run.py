@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from curator.errors import RunClosed, UnknownRun
 from curator.ledger.ledger import RunState
 from curator.mechanisms.catalogue import parse_mechanism
@@ -11,6 +13,9 @@ from curator.sanitizer.stored import decode_release
 from curator.service.caller import Caller
 from curator.service.context import Context
 from curator.service.live_run import LiveRun
+from curator.service.steward_policy import StewardPolicy
+
+_RUN_ID = re.compile(r"[0-9a-f]{32}")  # as open_run makes them; nothing else meets a database
 
 
 def run_of(context: Context, caller: Caller, run_id: str) -> RunState:
@@ -27,6 +32,8 @@ def run_of(context: Context, caller: Caller, run_id: str) -> RunState:
     Raises:
         UnknownRun: If there is none, or it is another analyst's; the words are the same.
     """
+    if not _RUN_ID.fullmatch(run_id):
+        raise UnknownRun
     state = context.ledger.run(run_id)
     if state.analyst != caller.name and not caller.sees_everything:
         raise UnknownRun
@@ -125,7 +132,8 @@ def make_live(context: Context, state: RunState) -> LiveRun:
         mark=state.used,
         used=state.used,
         facts=dataset.facts,
-        records=dataset.records,
+        records=context.records_of(state.dataset),
+        policy=StewardPolicy.of(context.ledger.dataset(state.dataset)),
         mechanism=mechanism,
         released=None if payload is None else decode_release(payload),
         spent_epsilon=statement.spent_epsilon,

@@ -11,6 +11,7 @@ from curator.data.sampling import PrivateRecords
 from curator.mechanisms.mechanism import ReleasedOnceMechanism, SampledMechanism
 from curator.privacy.facts import DatasetFacts
 from curator.privacy.release import Release
+from curator.service.steward_policy import StewardPolicy
 
 KEPT_ANSWERS = 16
 _FIRST_BLOCK, _LARGEST_BLOCK = 8, 4096
@@ -72,6 +73,7 @@ class LiveRun:
     facts: DatasetFacts
     records: PrivateRecords
     mechanism: SampledMechanism | ReleasedOnceMechanism
+    policy: StewardPolicy  # as of the last block; the ledger's transactions see it at once
     released: Release | None = None  # of a mechanism that releases once
     closed: bool = False
     touched_at: float = 0.0  # monotonic seconds of the last claim

@@ -6,17 +6,18 @@ import hashlib
 from contextlib import suppress
 from dataclasses import dataclass
 
-from curator.errors import CuratorError, MalformedRequest, UnknownRun
+from curator.errors import CuratorError, MalformedRequest, TooManyRuns, UnknownRun
 from curator.ledger.ledger import RunOpening, RunState
 from curator.mechanisms.catalogue import canonical_json, parse_mechanism
 from curator.mechanisms.mechanism import ReleasedOnceMechanism
 from curator.privacy.event import check_num_steps
 from curator.sanitizer.stored import encode_release
 from curator.service.caller import Caller
-from curator.service.context import Context, ServedDataset
+from curator.service.context import Context
 from curator.service.find_run import make_live, run_of
 from curator.service.live_run import LiveRun
 from curator.service.policy import check_policy
+from curator.service.steward_policy import StewardPolicy
 
 _KEY_LENGTHS = range(16, 129)
 _SETUP_ROWS = 512
@@ -47,12 +48,19 @@ def open_run(context: Context, caller: Caller, request: RunRequest) -> RunState:
     Raises:
         UnknownDataset: If there is no such data set.
         MalformedRequest: If a parameter is not valid, or the key was used for another run.
-        BudgetExhausted: If the rest of the budget cannot afford the declared steps.
-        NotPermitted: If the policy of the data set forbids the parameters.
+        BudgetExhausted: If the rest of the budget, or of the caller's share of it, cannot afford
+            the declared steps.
+        NotPermitted: If the data set's declarations or the steward's policy forbid it.
+        TooManyRuns: If the caller has too many open runs.
+        DatasetPaused: If the steward has paused the data set.
+        DatasetRetired: If the steward has retired it.
     """
+    context.check_holder()
     dataset = context.served(request.dataset)
     mechanism = parse_mechanism(request.mechanism, request.parameters_json, dataset.facts.space)
     check_policy(mechanism, dataset.facts)
+    policy = StewardPolicy.of(context.ledger.dataset(request.dataset))
+    policy.check_mechanism(request.mechanism, mechanism)
     rows = mechanism.rows_per_step
     if rows is not None and rows > context.max_samples:
         msg = f"a step may have at most {context.max_samples} rows here"
@@ -78,12 +86,13 @@ def open_run(context: Context, caller: Caller, request: RunRequest) -> RunState:
             msg = "idempotency_key was used for another run"
             raise MalformedRequest(msg)
         if existing is None:
+            _check_number(context, policy, opening, dataset.facts.delta)
             live = make_live(context, context.ledger.open_run(opening, context.holder))
             live.lock.acquire()  # steps and twins of this request wait until it is ready
             context.live_runs[live.run_id] = live
     if live is not None:
         try:
-            _prepare(context, live, dataset)
+            _prepare(context, live)
         finally:
             live.lock.release()
     elif (twin := context.live_runs.get(opening.run_id)) is not None:
@@ -92,7 +101,7 @@ def open_run(context: Context, caller: Caller, request: RunRequest) -> RunState:
     return run_of(context, caller, opening.run_id)
 
 
-def _prepare(context: Context, live: LiveRun, dataset: ServedDataset) -> None:
+def _prepare(context: Context, live: LiveRun) -> None:
     """Make the one release of a run that has one: charged first, kept durably before first use.
 
     Raises:
@@ -103,7 +112,7 @@ def _prepare(context: Context, live: LiveRun, dataset: ServedDataset) -> None:
         return
     try:
         context.ledger.begin_setup(live.run_id, context.holder, live.epoch)
-        release = mechanism.setup(dataset.records.batches(_SETUP_ROWS), context.noise)
+        release = mechanism.setup(live.records.batches(_SETUP_ROWS), context.noise)
         context.ledger.store_setup(live.run_id, context.holder, live.epoch, encode_release(release))
     except Exception:  # noqa: BLE001 - the text may hold anything; it stays here
         live.closed = True
@@ -115,6 +124,22 @@ def _prepare(context: Context, live: LiveRun, dataset: ServedDataset) -> None:
         raise CuratorError from None
     live.released = release
     live.spent_epsilon = context.ledger.statement(live.facts.name).spent_epsilon
+
+
+def _check_number(
+    context: Context, policy: StewardPolicy, opening: RunOpening, delta: float
+) -> None:
+    """Check what depends on the caller's other runs.
+
+    Raises:
+        TooManyRuns: If there are as many open ones as this curator allows.
+        PolicyRefused: If the steward's policy says no.
+    """
+    mine = [run for run in context.ledger.runs(analyst=opening.analyst) if run.is_open]
+    if len(mine) >= context.max_open_runs:
+        msg = f"at most {context.max_open_runs} here"
+        raise TooManyRuns(msg)
+    policy.check_opening(opening, delta, sum(run.dataset == opening.dataset for run in mine))
 
 
 def _run_id(caller: Caller, key: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from curator.errors import NotPermitted
+from curator.errors import PolicyRefused
+from curator.mechanisms.dp_swd import DpSwd
 from curator.mechanisms.mechanism import ReleasedOnceMechanism, SampledMechanism
 from curator.privacy.event import SamplingRate
 from curator.privacy.facts import DatasetFacts
@@ -16,13 +17,31 @@ def check_policy(mechanism: SampledMechanism | ReleasedOnceMechanism, facts: Dat
         facts: The data set's declarations.
 
     Raises:
-        NotPermitted: If the sampling rate or the capacity is above the declared one.
+        PolicyRefused: If the sampling rate or the capacity is above the declared one, or a bound
+            that the cost relies on is below it.
     """
     if not isinstance(mechanism, SampledMechanism):
         return
     if mechanism.sampling_rate.exact > SamplingRate.at_least(facts.sampling_rate).exact:
         msg = f"sampling_rate may be at most {facts.sampling_rate:.6g} on this data set"
-        raise NotPermitted(msg)
+        raise PolicyRefused(msg)
     if mechanism.capacity > facts.capacity:
         msg = f"capacity may be at most {facts.capacity} on this data set"
-        raise NotPermitted(msg)
+        raise PolicyRefused(msg)
+    if isinstance(mechanism, DpSwd):
+        _check_bounds(mechanism, facts)
+
+
+def _check_bounds(mechanism: DpSwd, facts: DatasetFacts) -> None:
+    """Refuse bounds that the data set may exceed: its cost would be under-counted.
+
+    Raises:
+        PolicyRefused: If the number of units, or of records of one unit, may be larger.
+    """
+    if mechanism.spec.max_size < facts.max_size:
+        msg = f"max_size must be at least {facts.max_size} on this data set"
+        raise PolicyRefused(msg)
+    most = facts.max_records_per_group or 1
+    if mechanism.spec.max_records_per_unit < most:
+        msg = f"max_records_per_unit must be at least {most} on this data set"
+        raise PolicyRefused(msg)

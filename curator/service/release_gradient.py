@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from curator.errors import (
+    BudgetExhausted,
     CuratorError,
     LedgerUnavailable,
     RunClosed,
@@ -15,7 +16,7 @@ from curator.errors import (
     StepOutOfOrder,
     Unavailable,
 )
-from curator.ledger.records import LedgerConflict
+from curator.ledger.problems import HolderLost, LedgerConflict
 from curator.mechanisms.mechanism import SampledMechanism
 from curator.privacy.records import Samples
 from curator.privacy.release import Release
@@ -23,6 +24,7 @@ from curator.service.caller import Caller
 from curator.service.context import Context
 from curator.service.find_run import live_run
 from curator.service.live_run import Answer, Claim, LiveRun
+from curator.service.steward_policy import StewardPolicy
 
 USED_UP = "declared steps used"
 
@@ -59,9 +61,16 @@ def release_gradient(context: Context, caller: Caller, request: StepRequest) -> 
         StepConflict: If the step was asked with other images.
         StepOutOfOrder: If the step is not the next one.
         MalformedRequest: If the samples do not fit the run's specification.
-        LedgerUnavailable: If the charge cannot be made durable.
+        PolicyRefused: If the step has more images than the steward allows.
+        TooFast: If steps come faster than the steward allows.
+        DatasetPaused: If the steward has paused the data set.
+        DatasetRetired: If the steward has retired it.
+        BudgetExhausted: If a cap was lowered since the run was opened.
+        LedgerUnavailable: If the charge cannot be made durable, or the run is not held here.
     """
+    context.check_holder()
     live = live_run(context, caller, request.run_id)
+    context.refuse_stopped(live.facts.name)
     with live.lock:
         known = live.claims.get(request.step)
         if known is not None:
@@ -70,6 +79,9 @@ def release_gradient(context: Context, caller: Caller, request: StepRequest) -> 
             return known.answer
         _check_order(live, request.step)
         live.mechanism.check_samples(request.samples)
+        live.policy.check_rows(len(request.samples.labels_N))
+        most = live.policy.max_steps_per_second
+        context.rates.take(live.facts.name, live.analyst, most)
         if request.step > live.mark:
             _advance_mark(context, live)
         now = context.monotonic()
@@ -103,22 +115,41 @@ def _check_order(live: LiveRun, step: int) -> None:
 
 
 def _advance_mark(context: Context, live: LiveRun) -> None:
-    """Charge the next block of steps durably.
+    """Charge the next block of steps durably, or as many as a lowered cap allows.
 
     Raises:
+        BudgetExhausted: If a lowered cap allows not one more.
+        HolderLost: If another process took the run over.
         LedgerUnavailable: If the ledger does not confirm; nothing will be computed.
     """
     block = live.block.next_size(context.monotonic())
     mark = min(live.mark + block, live.num_steps)
     try:
-        context.ledger.advance_mark(live.run_id, context.holder, live.epoch, mark)
-    except LedgerConflict:
-        mark = _mark_that_was_written(context, live)
-    live.mark = mark
+        live.mark = _charged(context, live, mark)
+    except BudgetExhausted:  # smaller blocks, down to the step that was asked
+        if mark <= live.used + 1:
+            raise
+        live.block.size = max(1, (mark - live.mark) // 2)
+        live.block.advanced_at = None
+        _advance_mark(context, live)
+        return
+    except HolderLost:
+        context.live_runs.pop(live.run_id, None)  # asking again finds who holds it
+        raise
     try:
+        live.policy = StewardPolicy.of(context.ledger.dataset(live.facts.name))
         live.spent_epsilon = context.ledger.statement(live.facts.name).spent_epsilon
     except LedgerUnavailable:
         _logger.warning("statement unavailable after a charge")
+
+
+def _charged(context: Context, live: LiveRun, mark: int) -> int:
+    """Return the mark that the ledger has after charging up to `mark`."""
+    try:
+        context.ledger.advance_mark(live.run_id, context.holder, live.epoch, mark)
+    except LedgerConflict:
+        return _mark_that_was_written(context, live)
+    return mark
 
 
 def _mark_that_was_written(context: Context, live: LiveRun) -> int:
@@ -147,6 +178,8 @@ def _compute(
     def hand_over() -> None:
         if release is None:
             claim.answer.set_exception(CuratorError())
+        elif not _is_held(context):
+            claim.answer.set_exception(Unavailable())
         else:
             claim.answer.set_result(
                 Answer(
@@ -160,6 +193,15 @@ def _compute(
             _close_used_up(context, live)
 
     context.slot.deliver(hand_over, claim.claimed_at, context.monotonic)
+
+
+def _is_held(context: Context) -> bool:
+    """Return whether nobody else may have taken this process's runs over."""
+    try:
+        context.check_holder()
+    except HolderLost:
+        return False
+    return True
 
 
 def _close_used_up(context: Context, live: LiveRun) -> None:

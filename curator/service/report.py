@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from curator.ledger.ledger import RunState, Statement
+from contextlib import suppress
+
+from curator.errors import UnknownDataset
+from curator.ledger.ledger import Account, RunState, Statement
 from curator.privacy.facts import DatasetFacts
 from curator.service.caller import Caller
 from curator.service.context import Context
+from curator.service.steward_policy import StewardPolicy
 
 
 def list_datasets(context: Context) -> tuple[DatasetFacts, ...]:
-    """Return the public facts of every data set.
+    """Return the public facts of every data set, also of those added since the start.
 
     Args:
         context: The collaborators.
     """
-    return tuple(context.datasets[name].facts for name in sorted(context.datasets))
+    names = [state.registration.name for state in context.ledger.datasets()]
+    found = []
+    for name in names:
+        with suppress(UnknownDataset):  # registered elsewhere, and its images are not here
+            found.append(context.served(name).facts)
+    return tuple(found)
 
 
 def describe_dataset(context: Context, name: str) -> DatasetFacts:
@@ -42,6 +51,27 @@ def report_budget(context: Context, name: str) -> Statement:
     """
     context.served(name)
     return context.ledger.statement(name)
+
+
+def report_share(context: Context, caller: Caller, name: str) -> Account | None:
+    """Return what the caller has used of its own share of a data set, None without one.
+
+    Args:
+        context: The collaborators.
+        caller: Who asks.
+        name: Which data set.
+    """
+    return context.ledger.share(name, caller.name)
+
+
+def policy_rules(context: Context, name: str) -> dict[str, str]:
+    """Return the steward's rules for a data set, as text by name.
+
+    Args:
+        context: The collaborators.
+        name: Which one.
+    """
+    return StewardPolicy.of(context.ledger.dataset(name)).rules()
 
 
 def list_runs(context: Context, caller: Caller, dataset: str | None = None) -> tuple[RunState, ...]:

@@ -8,7 +8,7 @@ from curator.errors import UnknownDataset
 from curator.ledger import entries
 from curator.ledger.book import Book, replay
 from curator.ledger.chain import GENESIS, Entry
-from curator.ledger.records import ChainBroken, LedgerConflict
+from curator.ledger.problems import ChainBroken, LedgerConflict
 from curator.ledger.shared import check_counted
 from curator.privacy.budget import Budget
 from tests.contract.ledger_values import BUDGET, STEP, most_steps, opening, registration

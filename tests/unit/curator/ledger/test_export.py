@@ -9,7 +9,7 @@ from curator.ledger import export
 from curator.ledger.chain import GENESIS, Entry, canonical_json
 from curator.ledger.export import export_jsonl, verify_export
 from curator.ledger.memory import MemoryLedger
-from curator.ledger.records import ChainBroken
+from curator.ledger.problems import ChainBroken
 from tests.contract.ledger_values import SETUP, opening, registration
 from tests.fakes.clock import FakeClock
 

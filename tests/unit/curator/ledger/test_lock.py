@@ -8,7 +8,7 @@ import pytest
 
 from curator.errors import LedgerUnavailable
 from curator.ledger.lock import WriterLock
-from curator.ledger.records import LedgerLocked
+from curator.ledger.problems import LedgerLocked
 
 
 def test_one_holder_at_a_time(tmp_path: Path) -> None:

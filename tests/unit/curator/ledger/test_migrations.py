@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection, column, insert, inspect, text
@@ -167,7 +168,7 @@ def test_a_ledger_of_version_1_has_no_decisions_yet(tmp_path: Path) -> None:
     def first_version(connection: Connection) -> None:
         upgrade(connection, "base", until="1")
         for table, row in rows_of_version_1():
-            columns = [column(name) for name in row]
+            columns: list[Any] = [column(name) for name in row]
             connection.execute(insert(sql_table(table, *columns)).values(row))
 
     store.change(first_version)

@@ -15,7 +15,7 @@ import pytest
 from curator.errors import LedgerUnavailable
 from curator.ledger.lease import Lease
 from curator.ledger.postgres import refuse_forgetful_servers
-from curator.ledger.records import ChainBroken, HolderAlive, HolderLost, LedgerFromTheFuture
+from curator.ledger.problems import ChainBroken, HolderAlive, HolderLost, LedgerFromTheFuture
 from curator.ledger.sql import SqlLedger
 from tests.contract.ledger_values import SETUP, opening, registration
 from tests.contract.postgres_server import Server, postgres_or_skip
@@ -178,7 +178,7 @@ def test_a_lease_runs_out_by_the_clock_of_its_holder_first(first: SqlLedger) -> 
 HOLDER = """
 import sys, threading
 from curator.errors import LedgerUnavailable
-from curator.ledger.records import HolderLost
+from curator.ledger.problems import (HolderLost)
 from curator.ledger.sql import SqlLedger
 from tests.fakes.clock import FakeClock
 ledger = SqlLedger.open_database(sys.argv[1], FakeClock())

@@ -13,7 +13,8 @@ from curator.errors import BudgetExhausted, LedgerUnavailable
 from curator.ledger.anchor import HeadAnchor
 from curator.ledger.entries import CapLowered, StatusSet
 from curator.ledger.export import export_jsonl, verify_export
-from curator.ledger.records import DatasetStatus, LedgerConflict, LedgerRestored
+from curator.ledger.problems import LedgerConflict, LedgerRestored
+from curator.ledger.records import DatasetStatus
 from curator.ledger.restored import accept_restored
 from curator.ledger.sql import SqlLedger
 from tests.contract.ledger_values import BUDGET, STEP, opening, registration

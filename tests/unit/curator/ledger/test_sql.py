@@ -14,12 +14,7 @@ from pathlib import Path
 import pytest
 
 from curator.errors import LedgerUnavailable
-from curator.ledger.records import (
-    ChainBroken,
-    HolderLost,
-    LedgerFromTheFuture,
-    LedgerLocked,
-)
+from curator.ledger.problems import ChainBroken, HolderLost, LedgerFromTheFuture, LedgerLocked
 from curator.ledger.sql import SqlLedger
 from tests.contract.ledger_values import SETUP, opening, registration
 from tests.fakes.clock import FakeClock

@@ -1,0 +1,105 @@
+"""Carry out one administrative command where the ledger is written."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Final
+
+from curator.administration.commands import (
+    Command,
+    Erase,
+    LowerCap,
+    Pause,
+    Register,
+    Resume,
+    Retire,
+    SetPolicy,
+    SetShare,
+)
+from curator.folder import CuratorFolder
+from curator.ledger.entries import CapLowered, Decision, PolicySet, ShareSet, StatusSet
+from curator.ledger.ledger import DatasetRegistration, DatasetState, DatasetStatus
+from curator.service.context import Context
+from curator.service.decide import decide
+from curator.service.steward_policy import StewardPolicy
+
+Decided = Pause | Resume | Retire | Erase | LowerCap | SetShare | SetPolicy
+_STATUS: Final = {
+    "pause": DatasetStatus.PAUSED,
+    "resume": DatasetStatus.ACTIVE,
+    "retire": DatasetStatus.RETIRED,
+    "erase": DatasetStatus.ERASED,
+}
+
+
+def execute(context: Context, folder: CuratorFolder, command: Command) -> tuple[str, ...]:
+    """Carry a command out.
+
+    Args:
+        context: With the ledger; with data sets and runs if this process serves.
+        folder: Where the images are.
+        command: What is asked.
+
+    Returns:
+        What to tell the steward.
+
+    Raises:
+        ValueError: If a rule or a number is not valid, or the command cannot follow what was
+            decided before.
+        UnknownDataset: If there is no such data set.
+        LedgerUnavailable: If it may not be durable.
+    """
+    if isinstance(command, Register):
+        facts = command.facts
+        context.ledger.register_dataset(
+            DatasetRegistration(
+                name=facts.name,
+                budget=facts.budget,
+                adjacency=facts.adjacency,
+                facts_json=facts.model_dump_json(),
+            )
+        )
+        return (f"{facts.name} is registered",)
+    state = decide(context, _decision(context, command))
+    if isinstance(command, Erase):
+        shutil.rmtree(folder.images(command.dataset), ignore_errors=True)
+    return tuple(_told(context, command, state))
+
+
+def _decision(context: Context, command: Decided) -> Decision:
+    name = command.dataset
+    match command:
+        case LowerCap(epsilon=epsilon, reason=reason):
+            return CapLowered(dataset=name, epsilon=epsilon, reason=reason)
+        case SetShare(analyst=analyst, epsilon=epsilon):
+            return ShareSet(dataset=name, analyst=analyst, epsilon=epsilon)
+        case SetPolicy(rules=rules):
+            policy = StewardPolicy.of(context.ledger.dataset(name)).changed(rules)
+            return PolicySet(dataset=name, policy_json=policy.to_text())
+        case turn:
+            return StatusSet(dataset=name, status=_STATUS[turn.kind], reason=turn.reason)
+
+
+def _told(context: Context, command: Decided, state: DatasetState) -> list[str]:
+    name = state.registration.name
+    statement = context.ledger.statement(name)
+    spent = f"epsilon spent {statement.spent_epsilon:.4f} of {state.cap:g}"
+    match command:
+        case LowerCap() if statement.spent_epsilon > state.cap:
+            return [f"{name}: {spent}: the cap is below what is spent, so no step is charged"]
+        case LowerCap():
+            return [f"{name}: {spent}, {statement.remaining_epsilon:.4f} left"]
+        case SetShare(analyst=analyst, epsilon=epsilon):
+            return [f"{name}: {analyst} may spend epsilon {epsilon:g}"]
+        case SetPolicy():
+            rules = StewardPolicy.of(state).rules()
+            return [f"{name}: {rule} {value}" for rule, value in rules.items()] or [
+                f"{name}: no rules"
+            ]
+        case Erase():
+            return [
+                f"{name}: erased; the ledger and {spent} stay",
+                "backups of the images are not touched: erase them too",
+            ]
+        case _:
+            return [f"{name}: {state.status}; {spent}"]

@@ -1,0 +1,44 @@
+"""Open the ledger that the configuration names: a file in the folder, or a PostgreSQL database."""
+
+from __future__ import annotations
+
+from curator.clock import utc_now
+from curator.config import CuratorConfig
+from curator.folder import CuratorFolder
+from curator.ledger.anchor import HeadAnchor
+from curator.ledger.sql import SqlLedger
+
+
+def open_ledger(
+    folder: CuratorFolder, config: CuratorConfig, *, is_restored: bool = False
+) -> SqlLedger:
+    """Open the ledger for writing.
+
+    Args:
+        folder: The curator's folder.
+        config: The steward's configuration.
+        is_restored: Do not compare it with the head that is kept outside.
+
+    Returns:
+        The ledger, verified.
+
+    Raises:
+        LedgerLocked: If another process writes the file.
+        LedgerRestored: If an older copy was put in its place.
+    """
+    anchor = None if is_restored else HeadAnchor(folder.head_file(config))
+    if config.database:
+        return SqlLedger.open_database(config.database, utc_now, anchor)
+    return SqlLedger.open_writer(folder.ledger, utc_now, anchor)
+
+
+def open_ledger_reader(folder: CuratorFolder, config: CuratorConfig) -> SqlLedger:
+    """Open the ledger without the right to change it, also while a curator serves.
+
+    Args:
+        folder: The curator's folder.
+        config: The steward's configuration.
+    """
+    if config.database:
+        return SqlLedger.open_database_reader(config.database, utc_now)
+    return SqlLedger.open_reader(folder.ledger, utc_now)

@@ -1,0 +1,69 @@
+"""What the steward decides about a data set: written first, then made true in this process."""
+
+from __future__ import annotations
+
+import logging
+
+from curator.errors import CuratorError, DatasetPaused, DatasetRetired
+from curator.ledger.entries import Decision, PolicySet, StatusSet
+from curator.ledger.ledger import DatasetState, DatasetStatus, RunState
+from curator.service.close_run import end_run
+from curator.service.context import Context, ServedDataset
+from curator.service.steward_policy import StewardPolicy
+
+_logger = logging.getLogger(__name__)
+_STOPPED = {
+    DatasetStatus.PAUSED: DatasetPaused,
+    DatasetStatus.RETIRED: DatasetRetired,
+    DatasetStatus.ERASED: DatasetRetired,
+}
+
+
+def decide(context: Context, decision: Decision) -> DatasetState:
+    """Write a decision; from then on no process charges anything against it.
+
+    Args:
+        context: The collaborators.
+        decision: By the steward.
+
+    Returns:
+        The data set as the ledger has it now.
+
+    Raises:
+        UnknownDataset: If there is no such data set.
+        LedgerConflict: If the decision cannot follow what was decided before.
+        LedgerUnavailable: If it may not be durable.
+    """
+    state = context.ledger.decide(decision)
+    if isinstance(decision, StatusSet):
+        _follow(context, decision)
+    if isinstance(decision, PolicySet):
+        for live in list(context.live_runs.values()):
+            if live.facts.name == decision.dataset:
+                live.policy = StewardPolicy.of(state)
+    return state
+
+
+def _follow(context: Context, decision: StatusSet) -> None:
+    name, status = decision.dataset, decision.status
+    stopped = _STOPPED.get(status)
+    if stopped is None:
+        context.stopped.pop(name, None)
+        return
+    context.stopped[name] = stopped
+    if status is DatasetStatus.PAUSED:
+        return
+    for run in context.ledger.runs(dataset=name):
+        if run.is_open:
+            _end(context, run, f"closed: the data set was {status}")
+    served = context.datasets.get(name)
+    if status is DatasetStatus.ERASED and served is not None:
+        context.datasets[name] = ServedDataset(facts=served.facts, records=None)
+
+
+def _end(context: Context, run: RunState, reason: str) -> None:
+    """End an open run; one that another curator holds ends there, and takes no charge meanwhile."""
+    try:
+        end_run(context, run, reason)
+    except CuratorError:
+        _logger.warning("a run of a retired data set could not be closed here")

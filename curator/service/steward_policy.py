@@ -1,0 +1,169 @@
+"""What the steward allows runs to ask of one data set: rules, each with a name and a number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NoReturn, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from curator.accounting.cost import Cost
+from curator.accounting.rule import BudgetRule
+from curator.errors import PolicyRefused
+from curator.ledger.records import DatasetState, RunOpening, allotment_rule
+from curator.mechanisms.catalogue import mechanism_names
+from curator.mechanisms.mechanism import ReleasedOnceMechanism, SampledMechanism
+from curator.privacy.event import SamplingRate
+
+
+class StewardPolicy(BaseModel):
+    """The rules; None is no rule. The ledger keeps the text, so an auditor sees every change."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, hide_input_in_errors=True
+    )
+
+    mechanisms: tuple[str, ...] | None = Field(default=None, min_length=1, strict=False)
+    min_noise_multiplier: float | None = Field(default=None, gt=0)
+    max_sampling_rate: float | None = Field(default=None, gt=0, le=1)
+    max_capacity: int | None = Field(default=None, ge=1)
+    max_images: int | None = Field(default=None, ge=1)
+    max_steps: int | None = Field(default=None, ge=1)
+    max_steps_per_second: float | None = Field(default=None, gt=0)
+    max_epsilon_per_run: float | None = Field(default=None, gt=0)
+    max_open_runs: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        unknown = set(self.mechanisms or ()) - set(mechanism_names())
+        if unknown:
+            msg = f"mechanisms are {', '.join(mechanism_names())}"
+            raise ValueError(msg)
+        return self
+
+    @classmethod
+    def of(cls, state: DatasetState) -> Self:
+        """Return the policy of a data set.
+
+        Args:
+            state: As the ledger has it.
+        """
+        return cls.model_validate_json(state.policy_json)
+
+    def to_text(self) -> str:
+        """Return the text that the ledger keeps: the rules that there are, in order of name."""
+        return self.model_dump_json(exclude_none=True)
+
+    def rules(self) -> dict[str, str]:
+        """Return each rule that there is, as text for people."""
+        values = self.model_dump(exclude_none=True)
+        return {
+            name: ", ".join(value) if name == "mechanisms" else f"{value:g}"
+            for name, value in values.items()
+        }
+
+    def changed(self, rules: dict[str, object]) -> StewardPolicy:
+        """Return the policy with some rules set, or cleared with None.
+
+        Args:
+            rules: New values by name.
+
+        Raises:
+            ValueError: If a name is unknown or a value is not valid; the text says which.
+        """
+        try:
+            return StewardPolicy.model_validate({**self.model_dump(), **rules})
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            name = ".".join(str(part) for part in first["loc"]) or "policy"
+            known = ", ".join(StewardPolicy.model_fields)
+            what = f"no such rule; there are {known}" if name not in known else first["msg"]
+            msg = f"{name}: {what}"
+            raise ValueError(msg) from None
+
+    def check_mechanism(
+        self, name: str, mechanism: SampledMechanism | ReleasedOnceMechanism
+    ) -> None:
+        """Refuse a mechanism whose parameters break a rule.
+
+        Args:
+            name: Its wire name.
+            mechanism: Built from the request.
+
+        Raises:
+            PolicyRefused: With the rule and its number.
+        """
+        for problem in self._problems(name, mechanism):
+            _refuse(problem)
+
+    def check_opening(self, opening: RunOpening, delta: float, open_runs: int) -> None:
+        """Refuse a run that is too long, too dear or one too many.
+
+        Args:
+            opening: What is to be reserved.
+            delta: Of the data set.
+            open_runs: Of this analyst on this data set.
+
+        Raises:
+            PolicyRefused: With the rule and its number.
+        """
+        if self.max_steps is not None and opening.num_steps > self.max_steps:
+            _refuse(f"max_steps is {self.max_steps}")
+        if self.max_open_runs is not None and open_runs >= self.max_open_runs:
+            _refuse(f"max_open_runs is {self.max_open_runs}")
+        self._check_epsilon(opening.declared, delta)
+
+    def check_rows(self, rows: int) -> None:
+        """Refuse a step with too many images.
+
+        Args:
+            rows: Of the step.
+
+        Raises:
+            PolicyRefused: With the rule and its number.
+        """
+        if self.max_images is not None and rows > self.max_images:
+            _refuse(f"max_images is {self.max_images}")
+
+    def epsilon_rule(self, delta: float) -> BudgetRule | None:
+        """Return what measures one run alone, None if that is not limited.
+
+        Args:
+            delta: Of the data set.
+        """
+        most = self.max_epsilon_per_run
+        return None if most is None else allotment_rule(most, delta)
+
+    def _check_epsilon(self, declared: Cost, delta: float) -> None:
+        """Refuse a run that alone would cost too much.
+
+        Raises:
+            PolicyRefused: With the rule, its number and what the run would cost.
+        """
+        rule = self.epsilon_rule(delta)
+        if rule is not None and not rule.admits(declared):
+            most, asked = rule.budget.epsilon, rule.spent_epsilon(declared)
+            _refuse(f"max_epsilon_per_run is {most:g}, this run would cost {asked:.4f}")
+
+    def _problems(
+        self, name: str, mechanism: SampledMechanism | ReleasedOnceMechanism
+    ) -> Iterator[str]:
+        if self.mechanisms is not None and name not in self.mechanisms:
+            yield f"mechanisms are {', '.join(self.mechanisms)}"
+        least = self.min_noise_multiplier
+        if least is not None and mechanism.noise_multiplier < least:
+            yield f"min_noise_multiplier is {least:g}"
+        rows = mechanism.rows_per_step
+        if self.max_images is not None and rows is not None and rows > self.max_images:
+            yield f"max_images is {self.max_images}"
+        if not isinstance(mechanism, SampledMechanism):
+            return
+        rate = self.max_sampling_rate
+        if rate is not None and mechanism.sampling_rate.exact > SamplingRate.at_least(rate).exact:
+            yield f"max_sampling_rate is {rate:g}"
+        if self.max_capacity is not None and mechanism.capacity > self.max_capacity:
+            yield f"max_capacity is {self.max_capacity}"
+
+
+def _refuse(detail: str) -> NoReturn:
+    raise PolicyRefused(detail)
