@@ -12,11 +12,12 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from curator.divergences.backend import dense_solver
 from curator.divergences.cost import LabelledCost, uniform_points
 from curator.divergences.large import OnlineSinkhorn, OnlineSolverMissing, fits_dense
 from curator.divergences.schedule import converged, public_diameter, published
 from curator.divergences.semi_debiased import masked_points, private_half, public_half
-from curator.divergences.sinkhorn import DenseSinkhorn, TransportSolver
+from curator.divergences.sinkhorn import TransportSolver
 from curator.errors import MalformedRequest
 from curator.mechanisms.specification import MAX_ROWS, NoiseMultiplier, Specification, check_rows
 from curator.privacy.event import NoEvent, PrivacyEvent, SampledGaussianEvent, SamplingRate
@@ -68,6 +69,11 @@ class DpSinkhornSpec(Specification):
         return self.num_samples * max(self.num_samples, self.capacity)
 
     @property
+    def dtype(self) -> torch.dtype:
+        """What the updates need: many of them accumulate rounding."""
+        return torch.float64 if self.schedule == "converged" else torch.float32
+
+    @property
     def fits_dense(self) -> bool:
         """Whether the cost matrices of this run are kept in memory."""
         return fits_dense(self.num_samples, max(self.num_samples, self.capacity))
@@ -102,12 +108,17 @@ class DpSinkhorn:
         self.sampling_rate = SamplingRate.at_least(spec.sampling_rate)
         self.capacity = spec.capacity
         self._space = space
-        self._dtype = torch.float64 if spec.schedule == "converged" else torch.float32
+        self._dtype = spec.dtype
         try:
             self._solver = _solver(spec, space)
         except OnlineSolverMissing as missing:
             detail = "num_samples, capacity: too large for the dense solver of this curator"
             raise MalformedRequest(detail) from missing
+
+    @property
+    def noise_multiplier(self) -> float:
+        """See `Mechanism`."""
+        return self.spec.noise_multiplier
 
     @property
     def rows_per_step(self) -> int:
@@ -211,4 +222,4 @@ def _solver(spec: DpSinkhornSpec, space: ImageSpace) -> TransportSolver:
     if not spec.fits_dense:
         return OnlineSinkhorn(cost, diameter=diameter, reg=spec.reg)
     make = {"published": published, "converged": converged}[spec.schedule]
-    return DenseSinkhorn(cost=cost, schedule=make(diameter, spec.reg))
+    return dense_solver(cost, make(diameter, spec.reg), spec.dtype)

@@ -1,0 +1,86 @@
+"""Noise drawn ahead by a thread of its own, so that a step does not wait for it.
+
+Noise knows nothing of the data, so drawing it early releases nothing; each value is handed out
+once, in the order in which it was drawn, and never to a forked child. Whether a step finds noise
+ready depends on how busy the machine is, which is as public as the time of the step.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from typing import final
+
+import torch
+from torch import Tensor
+
+from curator.privacy.noise import NoiseSource
+
+_CHUNK = 1 << 15
+
+
+@final
+class PrefetchedNoise:
+    """A `NoiseSource` that keeps some draws of another ready."""
+
+    def __init__(self, source: NoiseSource, num_values: int) -> None:
+        """Start to draw.
+
+        Args:
+            source: Where all randomness comes from.
+            num_values: Draws of noise to keep ready, 8 bytes each; larger requests than that are
+                drawn when they come.
+        """
+        self._source = source
+        self._chunks: deque[Tensor] = deque()
+        self._ready = 0
+        self._most = num_values
+        self._changed = threading.Condition()
+        self._stopped = False
+        self._pid = os.getpid()
+        self._thread = threading.Thread(target=self._draw_ahead, daemon=True, name="noise")
+        self._thread.start()
+
+    def discrete_gaussian(self, num_values: int) -> Tensor:
+        """Return int64 draws from the discrete Gaussian of standard deviation `LATTICE_STD`."""
+        taken: list[Tensor] = []
+        missing = num_values
+        if self._pid == os.getpid():
+            with self._changed:
+                while missing and self._chunks:
+                    chunk = self._chunks.popleft()
+                    taken.append(chunk[:missing])
+                    if len(chunk) > missing:
+                        self._chunks.appendleft(chunk[missing:])
+                    missing -= len(taken[-1])
+                self._ready -= num_values - missing
+                self._changed.notify()
+        if missing or not taken:
+            taken.append(self._source.discrete_gaussian(missing))
+        return taken[0].clone() if len(taken) == 1 else torch.cat(taken)
+
+    def uniform_words(self, num_words: int) -> Tensor:
+        """Return int64 values whose 64 bits are uniform."""
+        return self._source.uniform_words(num_words)
+
+    def stop(self) -> None:
+        """Draw no more, and forget what was drawn."""
+        with self._changed:
+            self._stopped = True
+            self._chunks.clear()
+            self._ready = 0
+            self._changed.notify()
+        self._thread.join()
+
+    def _draw_ahead(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._stopped or self._ready < self._most)
+                if self._stopped:
+                    return
+            chunk = self._source.discrete_gaussian(_CHUNK)
+            with self._changed:
+                if not self._stopped:
+                    self._chunks.append(chunk)
+                    self._ready += len(chunk)
