@@ -4,7 +4,9 @@ analyst train     open or resume a run and train a generator
 analyst plan      what steps cost and what an epsilon buys; charges nothing
 analyst budget    what is left
 analyst sample    images from a run's checkpoint; costs nothing
-analyst evaluate  a classifier trained on synthetic images, tested on public ones
+analyst evaluate  classifiers trained on synthetic images, tested on public ones; a report
+analyst export    a synthetic set as NPZ, image folder or IDX
+analyst embedding fetch a release once, and train on it without a curator
 analyst recipes   the recipes that come with this package
 """
 
@@ -15,10 +17,11 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import get_args
 
 from analyst.certificate import certificate_text, verify_certificate
 from analyst.config import ConnectionConfig, ExitCode, connection_config, parse
+from analyst.embedding import EmbeddingError
+from analyst.embedding.command import run_download, run_offline_training
 from analyst.errors import (
     AnalystError,
     BudgetExhausted,
@@ -27,8 +30,8 @@ from analyst.errors import (
     ProtocolError,
     RequestRefused,
 )
-from analyst.evaluation import ImageFileError, evaluate, load_images, save_images
-from analyst.evaluation.classifier import Classifier
+from analyst.evaluation import EvaluationError, ImageFileError, save_images
+from analyst.evaluation.command import run_evaluate, run_export
 from analyst.evaluation.sample import sample_run
 from analyst.recipes import RecipeError, list_recipes, load_recipe
 from analyst.recipes.flags import read_overrides
@@ -56,6 +59,8 @@ _EXIT_CODES: tuple[tuple[type[AnalystError], ExitCode], ...] = (
     (RecipeError, ExitCode.RECIPE),
     (CheckpointError, ExitCode.FILES),
     (ImageFileError, ExitCode.FILES),
+    (EvaluationError, ExitCode.FILES),
+    (EmbeddingError, ExitCode.FILES),
     (AnalystError, ExitCode.FAILED),
 )
 
@@ -179,10 +184,22 @@ def _sample(arguments: argparse.Namespace, _connect: Connect) -> ExitCode:
 
 
 def _evaluate(arguments: argparse.Namespace, _connect: Connect) -> ExitCode:
-    synthetic, test = load_images(arguments.synthetic), load_images(arguments.test)
-    names = get_args(Classifier) if arguments.classifier == "all" else (arguments.classifier,)
-    _print("\n\n".join(evaluate(synthetic, test, name).table() for name in names))
+    run_evaluate(arguments, _print)
     return ExitCode.OK
+
+
+def _export(arguments: argparse.Namespace, _connect: Connect) -> ExitCode:
+    count = run_export(arguments)
+    _say(f"wrote {count:,} images to {arguments.out}")
+    return ExitCode.OK
+
+
+def _embedding(arguments: argparse.Namespace, connect: Connect) -> ExitCode:
+    if arguments.action == "download":
+        run_download(arguments, lambda: connect(connection_config(arguments)))
+        return ExitCode.OK
+    completed = run_offline_training(arguments) is Outcome.COMPLETED
+    return ExitCode.OK if completed else ExitCode.INTERRUPTED
 
 
 def _recipes(arguments: argparse.Namespace, _connect: Connect) -> ExitCode:
@@ -201,6 +218,8 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace, Connect], ExitCode]] = {
     "certificate": _certificate,
     "sample": _sample,
     "evaluate": _evaluate,
+    "export": _export,
+    "embedding": _embedding,
     "recipes": _recipes,
 }
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
+from analyst.embedding.flags import add_embedding
+from analyst.evaluation.flags import add_evaluate, add_export
 from analyst.recipes import Recipe
 from analyst.recipes.flags import add_recipe_flags
 
@@ -35,7 +37,7 @@ class ExitCode(IntEnum):
     FAILED = 1  # a fault of this program
     USAGE = 2  # the command line, as argparse says
     RECIPE = 3  # a recipe or an option that changes one
-    FILES = 4  # credentials, a checkpoint or a file of images
+    FILES = 4  # credentials, a checkpoint, a file of images, or what an evaluation needs
     REFUSED = 5  # the curator said no
     BUDGET_EXHAUSTED = 6  # the data set cannot afford what was asked
     UNREACHABLE = 7  # the curator does not answer; a checkpoint was saved if a run was open
@@ -76,7 +78,12 @@ def _build_parser() -> argparse.ArgumentParser:
     _add_connection(budget)
     budget.add_argument("--dataset", metavar="NAME", help="one data set [all that you may use]")
     _add_sample(_command(commands, "sample", "images from a run's newest checkpoint; free"))
-    _add_evaluate(_command(commands, "evaluate", "train on synthetic images, test on public ones"))
+    add_evaluate(_command(commands, "evaluate", "train on synthetic images, test on public ones"))
+    add_export(_command(commands, "export", "a synthetic set as NPZ, image folder or IDX"))
+    add_embedding(
+        _command(commands, "embedding", "fetch a release once, and train on it offline"),
+        _add_connection,
+    )
     recipes = _command(commands, "recipes", "list the recipes, or print one")
     recipes.add_argument("name", nargs="?", metavar="NAME", help="print this recipe")
     return parser
@@ -153,16 +160,6 @@ def _add_sample(parser: argparse.ArgumentParser) -> None:
     # accepted like everywhere else, though sampling asks no curator: it is free post-processing
     parser.add_argument("--curator", dest="unused_curator", help=argparse.SUPPRESS)
     parser.add_argument("--credentials", dest="unused_credentials", help=argparse.SUPPRESS)
-
-
-def _add_evaluate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("synthetic", type=Path, metavar="SYNTHETIC.npz")
-    parser.add_argument(
-        "--test", type=Path, required=True, metavar="TEST.npz", help="public images"
-    )
-    parser.add_argument(
-        "--classifier", choices=("logistic", "mlp", "all"), default="all", help="which one [all]"
-    )
 
 
 def _count(text: str) -> int:

@@ -2,7 +2,12 @@
 
 from analyst.recipes.errors import RecipeError
 from analyst.recipes.load import list_recipes, load_recipe, recipe_from_dict, recipe_to_dict
-from analyst.recipes.mechanisms import DpSinkhornConfig, MeanEmbeddingConfig, MechanismConfig
+from analyst.recipes.mechanisms import (
+    DpSinkhornConfig,
+    DpSwdConfig,
+    MeanEmbeddingConfig,
+    MechanismConfig,
+)
 from analyst.recipes.schema import (
     OptimizerConfig,
     Recipe,
@@ -12,6 +17,7 @@ from analyst.recipes.schema import (
 
 __all__ = [
     "DpSinkhornConfig",
+    "DpSwdConfig",
     "MeanEmbeddingConfig",
     "MechanismConfig",
     "OptimizerConfig",

@@ -13,21 +13,21 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from analyst.generators import DcganConfig, MlpConfig
+from analyst.generators import GENERATOR_CONFIGS
 from analyst.recipes.errors import RecipeError
-from analyst.recipes.mechanisms import DpSinkhornConfig, MeanEmbeddingConfig
+from analyst.recipes.mechanisms import DpSinkhornConfig, DpSwdConfig, MeanEmbeddingConfig
 from analyst.recipes.schema import OptimizerConfig, SessionConfig, TrainingConfig
 
 _PREFIX = "recipe:"
 _SECTIONS: Mapping[str, tuple[type, ...]] = {
-    "mechanism": (DpSinkhornConfig, MeanEmbeddingConfig),
-    "generator": (DcganConfig, MlpConfig),
+    "mechanism": (DpSinkhornConfig, DpSwdConfig, MeanEmbeddingConfig),
+    "generator": GENERATOR_CONFIGS,
     "optimizer": (OptimizerConfig,),
     "training": (TrainingConfig,),
     "session": (SessionConfig,),
 }
 _BARE = ("training", "session")
-_COMMA_SEPARATED = ("mechanism.bandwidths",)
+_COMMA_SEPARATED = ("mechanism.bandwidths", "mechanism.scattering_bandwidths")
 
 
 def recipe_keys() -> dict[str, str]:

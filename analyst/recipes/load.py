@@ -19,7 +19,8 @@ from analyst.recipes.errors import RecipeError
 from analyst.recipes.schema import Recipe
 
 _ADAPTER = TypeAdapter(Recipe)
-_TAGS = {"dcgan", "mlp", "dp-sinkhorn", "mean-embedding"}  # pydantic puts the union's tag in a path
+# pydantic puts the union's tag in a path
+_TAGS = {"dcgan", "mlp", "dp-merf", "dp-sinkhorn", "dp-swd", "mean-embedding"}
 
 
 def list_recipes() -> list[str]:

@@ -108,11 +108,23 @@ class MeanEmbeddingConfig:
     pays_per_step: ClassVar[bool] = False
 
     kind: Literal["mean-embedding"]
-    num_features: Annotated[int, Field(ge=1, description="random Fourier features")]
+    feature_map: Annotated[
+        Literal["rff", "scattering-rff", "mix"],
+        Field(description="random Fourier features of pixels, of their scattering, or of both"),
+    ] = "rff"
+    num_features: Annotated[int, Field(ge=0, description="features of pixels")] = 0
     bandwidths: Annotated[
         tuple[Annotated[float, Field(gt=0)], ...],
-        Field(min_length=1, description="kernel scales, comma separated"),
-    ]
+        Field(description="kernel scales of pixels in [-1, 1], comma separated"),
+    ] = ()
+    num_scattering_features: Annotated[int, Field(ge=0, description="features of scattering")] = 0
+    scattering_bandwidths: Annotated[
+        tuple[Annotated[float, Field(gt=0)], ...],
+        Field(description="kernel scales of scattering of pixels in [0, 1], comma separated"),
+    ] = ()
+    scattering_share: Annotated[
+        float, Field(gt=0, lt=1, description="part of the squared norm, in 'mix'")
+    ] = 0.6
     feature_seed: Annotated[int, Field(ge=0, description="public seed of the features")]
     noise_multiplier: Annotated[float, Field(gt=0, description="noise std / sensitivity (z)")]
     count_scale: Annotated[float, Field(gt=0, description="weight of the class-count feature")]
@@ -120,11 +132,25 @@ class MeanEmbeddingConfig:
         int, Field(ge=1, description="generated images per class and step (not sent)")
     ]
 
+    @model_validator(mode="after")
+    def _check(self) -> MeanEmbeddingConfig:
+        if (self.feature_map != "scattering-rff") != (self.num_features > 0):
+            msg = "num_features belongs to the feature maps rff and mix"
+            raise ValueError(msg)
+        if (self.feature_map != "rff") != (self.num_scattering_features > 0):
+            msg = "num_scattering_features belongs to the feature maps scattering-rff and mix"
+            raise ValueError(msg)
+        return self
+
     def parameters(self, facts: BatchFacts) -> dict[str, Any]:  # noqa: ARG002 - one signature
         """Return what is sent."""
         return {
+            "feature_map": self.feature_map,
             "num_features": self.num_features,
             "bandwidths": list(self.bandwidths),
+            "num_scattering_features": self.num_scattering_features,
+            "scattering_bandwidths": list(self.scattering_bandwidths),
+            "scattering_share": self.scattering_share,
             "feature_seed": self.feature_seed,
             "noise_multiplier": self.noise_multiplier,
             "count_scale": self.count_scale,
@@ -135,13 +161,75 @@ class MeanEmbeddingConfig:
         return balanced_labels(self.images_per_class * num_classes, num_classes, generator)
 
 
-MechanismConfig = DpSinkhornConfig | MeanEmbeddingConfig
+@dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
+class DpSwdConfig:
+    """DP-SWD: every step compares noised projections with those of a fresh private sample."""
+
+    wire_name: ClassVar[str] = "dp-swd"
+    pays_per_step: ClassVar[bool] = True
+
+    kind: Literal["dp-swd"]
+    sampling_rate: Annotated[
+        float | None, Field(gt=0, le=1, description="probability of a unit to be in a step")
+    ] = None
+    expected_batch_size: Annotated[
+        float | None, Field(gt=0, description="instead of sampling_rate: that times nominal size")
+    ] = None
+    capacity: Annotated[
+        int | None, Field(ge=1, description="slots of the private sample [the data set's]")
+    ] = None
+    num_samples: Annotated[int, Field(ge=1, description="generated rows (n); other slots are zero")]
+    num_projections: Annotated[int, Field(ge=1, description="fresh random directions a step (k)")]
+    clip_norm: Annotated[float, Field(gt=0, description="bound on the norm of each row (R)")]
+    label_scale: Annotated[float, Field(ge=0, description="size of the label in a row")]
+    origin: Annotated[
+        Literal["black", "grey", "white"], Field(description="the image that is a row of zeros")
+    ]
+    noise_multiplier: Annotated[float, Field(gt=0, description="noise std / R (z)")]
+    max_size: Annotated[
+        int, Field(ge=1, description="most units, at least what the data set declares")
+    ]
+    max_records_per_unit: Annotated[
+        int, Field(ge=1, description="most records of one unit, likewise; 1 without groups")
+    ]
+
+    @model_validator(mode="after")
+    def _check(self) -> DpSwdConfig:
+        if (self.sampling_rate is None) == (self.expected_batch_size is None):
+            msg = "give either sampling_rate or expected_batch_size"
+            raise ValueError(msg)
+        return self
+
+    def parameters(self, facts: BatchFacts) -> dict[str, Any]:
+        """Return what is sent: the rate from the nominal size, the capacity from the data set."""
+        rate = self.sampling_rate
+        if rate is None and self.expected_batch_size is not None:
+            rate = self.expected_batch_size / facts.nominal_size
+        return {
+            "sampling_rate": rate,
+            "capacity": facts.capacity if self.capacity is None else self.capacity,
+            "num_samples": self.num_samples,
+            "num_projections": self.num_projections,
+            "clip_norm": self.clip_norm,
+            "label_scale": self.label_scale,
+            "origin": self.origin,
+            "noise_multiplier": self.noise_multiplier,
+            "max_size": self.max_size,
+            "max_records_per_unit": self.max_records_per_unit,
+        }
+
+    def draw_labels(self, num_classes: int, generator: torch.Generator) -> Tensor:
+        """Return labels [n], balanced."""
+        return balanced_labels(self.num_samples, num_classes, generator)
+
+
+MechanismConfig = DpSinkhornConfig | DpSwdConfig | MeanEmbeddingConfig
 
 
 def describe_cost(mechanism: MechanismConfig) -> str:
     """Say in one sentence what this mechanism pays for."""
     match mechanism:
-        case DpSinkhornConfig():
+        case DpSinkhornConfig() | DpSwdConfig():
             return "every step reads a fresh private sample and is charged"
         case MeanEmbeddingConfig():
             return "one release is charged when the run opens; its steps are free"

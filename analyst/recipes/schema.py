@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from analyst.generators import DcganConfig, MlpConfig
-from analyst.recipes.mechanisms import DpSinkhornConfig, MeanEmbeddingConfig
+from analyst.generators import GeneratorConfig
+from analyst.recipes.mechanisms import MechanismConfig
 
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -71,8 +71,8 @@ class Recipe:
     """One training run."""
 
     about: AboutConfig
-    mechanism: Annotated[DpSinkhornConfig | MeanEmbeddingConfig, Field(discriminator="kind")]
-    generator: Annotated[DcganConfig | MlpConfig, Field(discriminator="kind")]
+    mechanism: Annotated[MechanismConfig, Field(discriminator="kind")]
+    generator: GeneratorConfig
     optimizer: OptimizerConfig
     training: TrainingConfig
     session: SessionConfig = Field(default_factory=SessionConfig)

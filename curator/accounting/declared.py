@@ -20,11 +20,12 @@ from curator.privacy.event import (
     SampledSlicedGaussianEvent,
     SamplingRate,
     SlicedGaussianEvent,
+    check_dimension,
     check_num_steps,
 )
 
 _LARGEST: Final = 1e18
-_OVERRIDABLE: Final = ("num_steps", "epsilon", "delta", "nominal_size")
+_OVERRIDABLE: Final = ("num_steps", "epsilon", "delta", "nominal_size", "dimension", "capacity")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,8 +45,8 @@ def read_declared(table: Mapping[str, Any], overrides: Mapping[str, Any]) -> Dec
 
     Args:
         table: The description, in either layout.
-        overrides: `num_steps`, `epsilon`, `delta` and `nominal_size` from elsewhere; None is
-            absent.
+        overrides: `num_steps`, `epsilon`, `delta`, `nominal_size`, `dimension` and `capacity` from
+            elsewhere; None is absent.
 
     Returns:
         The run.
@@ -71,7 +72,9 @@ def read_declared(table: Mapping[str, Any], overrides: Mapping[str, Any]) -> Dec
             msg = f"{key} is missing: the rule of a ledger needs the data set's budget"
             raise ValueError(msg)
     budget = Budget(epsilon=given["epsilon"], delta=given["delta"])
-    sensitivity, setup, step = read({"nominal_size": given.get("nominal_size"), **parameters})
+    shared = {key: given.get(key) for key in ("nominal_size", "dimension", "capacity")}
+    stated = {key: value for key, value in parameters.items() if value is not None}
+    sensitivity, setup, step = read({**shared, **stated})
     return DeclaredRun(
         mechanism=str(name),
         sensitivity=sensitivity,
@@ -174,8 +177,25 @@ def _sliced(parameters: Mapping[str, Any]) -> _Read:
     return "one row of norm at most R moves, by its projection", NoEvent(), step
 
 
+def _dp_swd(parameters: Mapping[str, Any]) -> _Read:
+    base = SlicedGaussianEvent(
+        dimension=_need(parameters, "dimension"),
+        num_projections=_need(parameters, "num_projections"),
+        noise_multiplier=_need(parameters, "noise_multiplier"),
+    )
+    rate, most = _rate(parameters), _need(parameters, "max_records_per_unit")
+    check_dimension("max_records_per_unit", most)
+    capacity = _need(parameters, "capacity")
+    check_dimension("capacity", capacity)
+    overflow = overflow_probability(_need(parameters, "max_size"), rate, capacity // most)
+    step = SampledSlicedGaussianEvent(sampling_rate=rate, base=base, overflow_probability=overflow)
+    sensitivity = "the rows of one unit, of norm at most R each, move, by their projections"
+    return sensitivity, NoEvent(), step
+
+
 _READERS: Final[dict[str, Callable[[Mapping[str, Any]], _Read]]] = {
     "dp-sinkhorn": _dp_sinkhorn,
+    "dp-swd": _dp_swd,
     "mean-embedding": _mean_embedding,
     "gaussian": _gaussian,
     "sampled-gaussian": _dp_sinkhorn,

@@ -19,6 +19,7 @@ from curator.accounting.orders import ORDERS
 from curator.accounting.pld import pld_epsilon
 from curator.accounting.rdp import epsilon_from_rdp
 from curator.accounting.rule import BudgetRule
+from curator.accounting.sliced_bounds import PaperBounds, paper_bounds
 from curator.privacy.adjacency import Relation
 from curator.privacy.event import (
     MAX_STEPS,
@@ -81,6 +82,7 @@ class Explanation:
     cross_checked: bool
     opacus_epsilon: float | None
     claims: tuple[ClaimLine, ...]
+    sliced_bounds: PaperBounds | None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; infinities, which JSON lacks, as the text 'inf'."""
@@ -135,6 +137,7 @@ def explain(run: DeclaredRun, *, cross_check: bool) -> Explanation:
         cross_checked=cross_check,
         opacus_epsilon=opacus_epsilon(paid, run.budget.delta) if cross_check else None,
         claims=tuple(line for event, _ in paid for line in _claims(event)),
+        sliced_bounds=_sliced_bounds(run, num_steps),
     )
 
 
@@ -235,6 +238,12 @@ def _claims(event: PrivacyEvent) -> list[ClaimLine]:
             )
         )
     return lines
+
+
+def _sliced_bounds(run: DeclaredRun, num_steps: int) -> PaperBounds | None:
+    if not isinstance(run.step, SampledSlicedGaussianEvent):
+        return None
+    return paper_bounds(run.step, num_steps, run.budget.epsilon, run.budget.delta)
 
 
 def _finite(value: Any) -> Any:

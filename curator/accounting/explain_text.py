@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from curator.accounting.explain import Explanation
+from curator.accounting.sliced_bounds import PaperBounds
 
 
 def explain_lines(why: Explanation) -> Iterator[str]:
@@ -39,9 +40,41 @@ def explain_lines(why: Explanation) -> Iterator[str]:
         yield f"this run alone, opacus         epsilon {why.opacus_epsilon:.4f}, plain Renyi"
     elif why.cross_checked:
         yield "this run alone, opacus         does not know this mechanism"
+    if why.sliced_bounds is not None:
+        yield from _bounds_lines(why.sliced_bounds)
     for claim in why.claims:
         yield (
             f"published    {claim.what} ({claim.source}): {claim.num_steps:,} steps claimed at "
             f"({claim.claimed_epsilon:g}, {claim.delta:g}); here {claim.renyi_epsilon:.2f} by "
             f"Renyi, {claim.pld_epsilon:.2f} by loss distributions"
         )
+
+
+def _bounds_lines(bounds: PaperBounds) -> Iterator[str]:
+    """Yield what the paper's bounds of a random projection would charge for the same run."""
+    yield (
+        f"by the paper's Bernstein bound epsilon {bounds.bernstein_epsilon:.4f}, "
+        "for the projections' length; priced as here"
+    )
+    yield (
+        f"by its central limit           epsilon {bounds.central_limit_epsilon:.4f}, "
+        "not rigorous: no bound at all"
+    )
+    exact = _noise(bounds.sufficient_noise)
+    yield (
+        f"noise for epsilon {bounds.target_epsilon:<12g} {exact} exactly, "
+        f"{_noise(bounds.bernstein_noise)} by Bernstein, {_noise(bounds.central_limit_noise)} by "
+        "the central limit (not rigorous)"
+    )
+    yield (
+        "                               as std over what a row may move before it is projected; "
+        "plain Renyi, this run alone."
+    )
+    yield (
+        "                               Rows of norm 1/2 under add or remove one need half of it, "
+        "where two rows differ by at most 1."
+    )
+
+
+def _noise(noise: float | None) -> str:
+    return "none" if noise is None else f"{noise:.4g}"

@@ -20,21 +20,35 @@ _MANY = 10**8
 def sliced_by_definition(
     event: SlicedGaussianEvent | SampledSlicedGaussianEvent, alpha: float
 ) -> float:
-    """Return log A / (alpha - 1); at fractional orders, sampled, the chord of log A."""
+    """Return log A / (alpha - 1); at fractional orders, sampled, the least charged bound."""
     with mpmath.workdps(_DIGITS):
+        a = mpmath.mpf(alpha)
         if isinstance(event, SlicedGaussianEvent):
-            return float(mpmath.log(_moment(event, mpmath.mpf(alpha), 1)) / (alpha - 1))
+            return float(mpmath.log(_moment(event, a, 1)) / (a - 1))
         below = math.floor(alpha)
-        log_below = mpmath.log(_mixed(event, below))
         if below == alpha:
-            return float(log_below / (alpha - 1))
-        log_above = mpmath.log(_mixed(event, below + 1))
-        chord = log_below + (alpha - below) * (log_above - log_below)
+            return float(mpmath.log(_mixed(event, below)) / (a - 1))
         p = mpmath.mpf(event.overflow_probability)
-        unsampled = (1 - p) * _moment(event.base, mpmath.mpf(alpha), 1)
+        unsampled = (1 - p) * _moment(event.base, a, 1)
         if p:
-            unsampled += p * _moment(event.base, mpmath.mpf(alpha), 2)
-        return float(min(chord, mpmath.log(unsampled)) / (alpha - 1))
+            unsampled += p * _moment(event.base, a, 2)
+        return float(mpmath.log(min(unsampled, *_chords(event, a))) / (a - 1))
+
+
+def _chords(event: SampledSlicedGaussianEvent, alpha: mpmath.mpf) -> list[mpmath.mpf]:
+    """Return A on the chord of log A, and on that of log((A - 1) / (a (a - 1)))."""
+    below = int(mpmath.floor(alpha))
+    share = alpha - below
+    left, right = _mixed(event, below), _mixed(event, below + 1)
+    chords = [left ** (1 - share) * right**share]
+    rest = 1 - mpmath.mpf(float(event.sampling_rate))
+    if below > 1:
+        c_left = (left - 1) / (below * (below - 1))
+        c_right = (right - 1) / (below * (below + 1))
+        chords.append(1 + alpha * (alpha - 1) * c_left ** (1 - share) * c_right**share)
+    elif rest > 0:
+        chords.append(1 + alpha * (alpha - 1) * (right - 1) / 2 * rest ** (alpha - 2))
+    return chords
 
 
 def _mixed(event: SampledSlicedGaussianEvent, alpha: int) -> mpmath.mpf:

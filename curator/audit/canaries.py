@@ -19,6 +19,7 @@ SIDE = 4
 NUM_SAMPLES = 4
 NUM_DEBIAS = 2
 CAPACITY = 8
+MAX_RECORDS = CAPACITY - 1  # so that a batch never overflows
 
 _PIXELS = SIDE * SIDE
 _MAX_LEVEL = 255
@@ -105,7 +106,7 @@ def audit_facts(name: str) -> DatasetFacts:
             "max_level": _MAX_LEVEL,
             "classes": ("0", "1"),
             "nominal_size": _NUM_ORDINARY,
-            "max_size": CAPACITY,
+            "max_size": MAX_RECORDS,
             "sampling_rate": 1.0,
             "capacity": CAPACITY,
             "relation": "add-or-remove",

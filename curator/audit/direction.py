@@ -7,6 +7,7 @@ computed in process with the mechanism's own mathematics, from public canaries, 
 
 from __future__ import annotations
 
+import hashlib
 from typing import cast, final
 
 import numpy as np
@@ -18,8 +19,11 @@ from curator.audit.canaries import Pair
 from curator.audit.failing import FailingRecords, Records
 from curator.audit.target import Target
 from curator.data.sampling import PrivateRecords
+from curator.mechanisms.dp_swd import DpSwd
 from curator.mechanisms.mechanism import ReleasedOnceMechanism, SampledMechanism
 from curator.privacy.event import SamplingRate
+from curator.privacy.noise import NoiseSource
+from curator.sanitizer.gaussian import Words, discrete_gaussian
 from curator.sanitizer.lattice import LATTICE_STD
 from curator.sanitizer.post_process import release_values
 
@@ -28,6 +32,8 @@ Vector = npt.NDArray[np.float64]
 _EVERY = SamplingRate.at_least(1)
 _CUT = 1e-9  # of the covariance's spectrum: float32 answers have no more digits
 _BATCH_ROWS = 512
+_WORD_BYTES = 8
+_NUM_AVERAGED = 256
 
 
 @final
@@ -50,6 +56,30 @@ class ChosenNoise:
     def uniform_words(self, num_words: int) -> Tensor:
         """Return zeros."""
         return torch.zeros(num_words, dtype=torch.int64)
+
+
+@final
+class PublicWords:
+    """Noise and words from a public hash: what an attacker can compute alone."""
+
+    def __init__(self, number: int) -> None:
+        """Begin stream `number`."""
+        self._number = number
+        self._calls = 0
+
+    def discrete_gaussian(self, num_values: int) -> Tensor:
+        """Return draws by the production sampler."""
+        return torch.from_numpy(discrete_gaussian(num_values, self._words, self._words))
+
+    def uniform_words(self, num_words: int) -> Tensor:
+        """Return the next words of the stream."""
+        return torch.from_numpy(self._words(num_words).view(np.int64))
+
+    def _words(self, num_words: int) -> Words:
+        self._calls += 1
+        name = f"weir audit {self._number} {self._calls}".encode()
+        digest = hashlib.shake_256(name).digest(num_words * _WORD_BYTES)
+        return np.frombuffer(digest, dtype=np.uint64).copy()
 
 
 def records_of(pair: Pair, *, with_extra: bool) -> Records:
@@ -76,6 +106,8 @@ def best_direction(target: Target, pair: Pair) -> Vector:
     Returns:
         One number for each number of an answer.
     """
+    if isinstance(target.open(), DpSwd):
+        return _mean_difference(target, pair)
     quiet = ChosenNoise(None)
     without = _answer(target, pair, records_of(pair, with_extra=False), quiet)
     extra = _answer(target, pair, records_of(pair, with_extra=True), ChosenNoise(None))
@@ -92,7 +124,24 @@ def best_direction(target: Target, pair: Pair) -> Vector:
     return np.asarray(direction / spread)
 
 
-def _answer(target: Target, pair: Pair, records: Records, noise: ChosenNoise) -> Vector:
+def _mean_difference(target: Target, pair: Pair) -> Vector:
+    """Return the mean difference of answers under the same noise, over fresh directions.
+
+    The answer is not linear in its noise and turns with the directions of its step, which are not
+    sent: what is left is the part that does not turn.
+    """
+    total = np.zeros(pair.samples.images_ND.numel())
+    for number in range(_NUM_AVERAGED):
+        extra, without = (
+            _answer(target, pair, records_of(pair, with_extra=more), PublicWords(number))
+            for more in (True, False)
+        )
+        total += extra - without
+    length = float(np.linalg.norm(total))
+    return total / length if length > 0 else np.ones_like(total)
+
+
+def _answer(target: Target, pair: Pair, records: Records, noise: NoiseSource) -> Vector:
     """Return a whole answer, every record sampled, under chosen noise."""
     mechanism = target.open()
     if isinstance(mechanism, SampledMechanism):

@@ -146,6 +146,7 @@ def compare(
 
     A record that fails ends a computation early, and a mechanism that releases once reads the
     whole data set, whose size decides its shapes: there operations are not promised to be equal.
+    DP-SWD answers with a function of its release, so no lattice is compared.
 
     Args:
         target: The mechanism.

@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from curator.accounting.pld import pld_epsilon
-from curator.audit.canaries import CAPACITY, NUM_DEBIAS, NUM_SAMPLES, audit_facts
+from curator.audit.canaries import CAPACITY, MAX_RECORDS, NUM_DEBIAS, NUM_SAMPLES, audit_facts
 from curator.mechanisms.catalogue import CataloguedMechanism, parse_mechanism
 from curator.mechanisms.mechanism import SampledMechanism
 from curator.privacy.event import PrivacyEvent
 
+_NUM_PROJECTIONS = 18  # as many as coordinates, so that a row keeps about its whole length
 _NUM_FEATURES = 2  # one frequency: a whole released block shows in the gradients of a few samples
 
-TARGETS = ("dp-sinkhorn", "dp-sinkhorn-half", "mean-embedding")
+TARGETS = ("dp-sinkhorn", "dp-sinkhorn-half", "dp-swd", "mean-embedding")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,6 +73,8 @@ def make_target(name: str, noise_multiplier: float) -> Target:
             return _sinkhorn(name, 1.0, noise_multiplier)
         case "dp-sinkhorn-half":
             return _sinkhorn(name, 0.5, noise_multiplier)
+        case "dp-swd":
+            return _sliced(name, noise_multiplier)
         case "mean-embedding":
             parameters: dict[str, object] = {
                 "num_features": _NUM_FEATURES,
@@ -100,3 +103,19 @@ def _sinkhorn(name: str, rate: float, noise_multiplier: float) -> Target:
         "schedule": "published",
     }
     return Target(name=name, mechanism="dp-sinkhorn", parameters=parameters)
+
+
+def _sliced(name: str, noise_multiplier: float) -> Target:
+    parameters: dict[str, object] = {
+        "sampling_rate": 1.0,
+        "capacity": CAPACITY,
+        "num_samples": NUM_SAMPLES + NUM_DEBIAS,
+        "num_projections": _NUM_PROJECTIONS,
+        "clip_norm": 4.0,  # the norm of black and white; a clipped sample has no slope along itself
+        "label_scale": 0.0,
+        "origin": "grey",
+        "noise_multiplier": noise_multiplier,
+        "max_size": MAX_RECORDS,
+        "max_records_per_unit": 1,
+    }
+    return Target(name=name, mechanism="dp-swd", parameters=parameters)

@@ -27,7 +27,7 @@ from curator.folder import initialise
 from curator.ledger.ledger import DatasetRegistration
 from curator.ledger.memory import MemoryLedger
 from curator.privacy.noise import NoiseSource
-from curator.rpc.identity import BearerTokens
+from curator.rpc.identity import KnownCallers
 from curator.rpc.server import RpcConfig, create_server
 from curator.service.context import Context, ServedDataset
 
@@ -91,7 +91,7 @@ def throw_away_curator(records: Records, noise: NoiseSource) -> Iterator[ThrowAw
         )
         server = create_server(
             context,
-            BearerTokens(folder.tokens),
+            KnownCallers(folder.tokens),
             folder.signing_key,
             RpcConfig(
                 host="127.0.0.1",

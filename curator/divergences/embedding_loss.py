@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from curator.divergences.random_features import FourierFeatures
+from curator.divergences.feature_maps import FeatureMap
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 def class_gradients(
-    features: FourierFeatures, images_ND: Tensor, labels_N: Tensor, class_means_K2F: Tensor
+    features: FeatureMap, images_ND: Tensor, labels_N: Tensor, class_means_K2F: Tensor
 ) -> Tensor:
     """Return the gradient of the mean over classes of the unbiased MMD^2.
 
@@ -39,7 +39,10 @@ def class_gradients(
     References:
         [gretton:12], equation 4 (unbiased estimate); [harder:21], equation 6.
     """
-    rows_N2F = features.rows(images_ND)
+    with torch.enable_grad():
+        moving_ND = images_ND.detach().requires_grad_()
+        tracked_N2F = features.rows(moving_ND)
+    rows_N2F = tracked_N2F.detach()
     means_K2F = class_means_K2F.to(rows_N2F.dtype)
     sums_K2F = torch.zeros_like(means_K2F).index_add_(0, labels_N, rows_N2F)
     sizes_K = torch.bincount(labels_N, minlength=means_K2F.shape[0]).to(rows_N2F.dtype)
@@ -47,4 +50,5 @@ def class_gradients(
     by_feature_K2F = sums_K2F * paired_K.unsqueeze(1) - means_K2F
     scales_K = 2 / (means_K2F.shape[0] * sizes_K.clamp_min(1))
     weights_K2F = by_feature_K2F * scales_K.unsqueeze(1)
-    return features.pull_back(images_ND, rows_N2F, weights_K2F[labels_N])
+    (gradient_ND,) = torch.autograd.grad(tracked_N2F, moving_ND, weights_K2F[labels_N])
+    return gradient_ND

@@ -1,11 +1,12 @@
 """Random Fourier features whose private side is exact integer arithmetic.
 
 A record's row must not depend, in any bit, on its position or its companions: a matrix product in
-floating point breaks that. Here frequencies are integers on a public grid and images are integer
-levels, so every partial sum of the product is an exact float64 integer, in any order. What follows
-(one multiplication, a reduction to a turn, a table of cosines) is elementwise.
+floating point breaks that. Here frequencies are integers on a public grid and what they meet
+(levels of pixels, or scattering coefficients) are integers, so every partial sum of the product is
+an exact float64 integer, in any order. What follows (one multiplication, a reduction to a turn, a
+table of cosines) is elementwise.
 
-Shape legend: N samples, M records, D pixels, F frequencies, 2F features (cosines, then sines).
+Shape legend: N samples, M records, D inputs, F frequencies, 2F features (cosines, then sines).
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ import torch
 if TYPE_CHECKING:
     from torch import Tensor
 
-FREQUENCY_GRID = 2.0**-12  # |normal| < 8.6, levels < 2^9, D <= 2^20: sums stay below 2^45
+FREQUENCY_GRID = 2.0**-12
+_LARGEST_NORMAL = 2.0**16  # on the grid: |normal| < 8.6
+_EXACT = 2.0**53  # float64 holds every integer up to here
 _TABLE_SIZE = 1 << 16
 _MARGIN = 1 - 2.0**-40  # keeps rounding inside the unit ball
 _DOMAIN = "weir random fourier features v1"
@@ -69,7 +72,7 @@ def _cosine_table() -> Tensor:
 class FourierFeatures:
     """Cosines and sines at Gaussian frequencies of one or several bandwidths; |phi| = 1.
 
-    The kernel is the mean over the bandwidths b of exp(-|u - v|^2 / (2 b^2)), pixels in [-1, 1].
+    The kernel is the mean over the bandwidths b of exp(-|u - v|^2 / (2 b^2)).
 
     References:
         [rahimi:07]; [harder:21], section 3.
@@ -77,105 +80,95 @@ class FourierFeatures:
 
     normals_DF: Tensor  # float32 integers, exact
     inverse_bandwidths_F: Tensor  # float64
-    max_level: int
 
     @property
     def num_features(self) -> int:
         """Width 2F of a feature row."""
         return 2 * self.normals_DF.shape[1]
 
-    def record_rows(self, levels_MD: Tensor) -> Tensor:
-        """Return the features of stored levels, each row a function of its own record alone.
+    def exact_rows(self, integers_MD: Tensor, unit: float) -> Tensor:
+        """Return the features of integer inputs, each row a function of its own integers alone.
 
         Args:
-            levels_MD: uint8 levels in 0..max_level.
+            integers_MD: Integers below `largest_input`, as float64; an input is integer * unit.
+            unit: Public.
 
         Returns:
             float64 rows (M, 2F) of norm at most 1, and at least 1 - 2^-39.
 
         Privacy:
-            Bit for bit, row i depends on record i only: no sensitivity is lost to rounding.
+            Bit for bit, row i depends on row i of the integers only: no sensitivity is lost to
+            rounding.
         """
-        centred_MD = levels_MD.to(torch.float64) * 2 - self.max_level  # exact integers
-        sums_MF = centred_MD @ self.normals_DF.to(torch.float64)  # exact integers below 2^53
-        turns_MF = sums_MF * (self._pixel_scales() / (2 * math.pi * self.max_level))
+        sums_MF = integers_MD @ self.normals_DF.to(torch.float64)  # exact: see `fourier_features`
+        turns_MF = sums_MF * (self._scales() * (unit / (2 * math.pi)))
         nearest_MF = torch.floor((turns_MF - turns_MF.floor()) * _TABLE_SIZE + 0.5)
         cosine_MF = nearest_MF.to(torch.int64) & (_TABLE_SIZE - 1)
         sine_MF = (cosine_MF - _TABLE_SIZE // 4) & (_TABLE_SIZE - 1)
         table = _cosine_table() * self._amplitude
         return torch.cat((table[cosine_MF], table[sine_MF]), dim=1)
 
-    def rows(self, images_ND: Tensor) -> Tensor:
-        """Return the features of public images in ordinary floating point.
+    def rows(self, inputs_ND: Tensor) -> Tensor:
+        """Return the features of public inputs in ordinary floating point; differentiable.
 
         Args:
-            images_ND: Pixels in [-1, 1].
+            inputs_ND: Rows of inputs.
 
         Returns:
-            Rows (N, 2F) in the dtype of the images.
+            Rows (N, 2F) in the dtype of the inputs.
         """
-        phases_NF = self._phases(images_ND)
+        products_NF = inputs_ND @ self.normals_DF.to(inputs_ND.dtype)
+        phases_NF = products_NF * self._scales().to(inputs_ND.dtype)
         return torch.cat((phases_NF.cos(), phases_NF.sin()), dim=1) * self._amplitude
-
-    def pull_back(self, images_ND: Tensor, rows_N2F: Tensor, weights_N2F: Tensor) -> Tensor:
-        """Differentiate sum_i weights_i . phi(x_i) with respect to the images, weights held fixed.
-
-        Args:
-            images_ND: Pixels in [-1, 1].
-            rows_N2F: `rows(images_ND)`.
-            weights_N2F: Derivative of a loss with respect to the features.
-
-        Returns:
-            Rows (N, D).
-        """
-        cosines_NF, sines_NF = rows_N2F.chunk(2, dim=1)
-        by_cosine_NF, by_sine_NF = weights_N2F.chunk(2, dim=1)
-        by_phase_NF = by_sine_NF * cosines_NF - by_cosine_NF * sines_NF
-        scaled_NF = by_phase_NF * self._pixel_scales().to(images_ND.dtype)
-        return scaled_NF @ self.normals_DF.to(images_ND.dtype).T
 
     @property
     def _amplitude(self) -> float:
         return _MARGIN / math.sqrt(self.normals_DF.shape[1])
 
-    def _pixel_scales(self) -> Tensor:
+    def _scales(self) -> Tensor:
         return self.inverse_bandwidths_F * FREQUENCY_GRID
 
-    def _phases(self, images_ND: Tensor) -> Tensor:
-        products_NF = images_ND @ self.normals_DF.to(images_ND.dtype)
-        return products_NF * self._pixel_scales().to(images_ND.dtype)
 
-
+@functools.lru_cache(maxsize=4)  # a run is planned, opened and resumed with the same ones
 def fourier_features(
-    *, dimension: int, max_level: int, num_features: int, bandwidths: tuple[float, ...], seed: int
+    *,
+    dimension: int,
+    largest_input: float,
+    num_features: int,
+    bandwidths: tuple[float, ...],
+    seed: int,
+    first_stream: int = 0,
 ) -> FourierFeatures:
     """Draw the public frequencies.
 
     Args:
-        dimension: Pixels in an image, D.
-        max_level: Highest stored level.
+        dimension: Inputs in a row, D.
+        largest_input: Bound on the size of the integers that the private side feeds in.
         num_features: Total width 2F, a multiple of twice the number of bandwidths.
-        bandwidths: Kernel scales in pixel units; each gets an equal share of the features.
+        bandwidths: Kernel scales in units of the inputs; each gets an equal share of the features.
         seed: Public seed.
+        first_stream: Stream of the first bandwidth; the others follow it.
 
     Returns:
         The feature map.
 
     Raises:
-        ValueError: If the features cannot be shared equally.
+        ValueError: If the features cannot be shared equally, or sums of products could be inexact.
     """
     share, rest = divmod(num_features, 2 * len(bandwidths))
     if rest or share < 1:
         msg = "num_features must be a positive multiple of twice the number of bandwidths"
         raise ValueError(msg)
+    if dimension * _LARGEST_NORMAL * largest_input > _EXACT:
+        msg = "too many inputs for exact sums"
+        raise ValueError(msg)
     parts = [
-        standard_normals(seed, stream, dimension * share).reshape(share, dimension).T
-        for stream in range(len(bandwidths))
+        standard_normals(seed, first_stream + index, dimension * share).reshape(share, dimension).T
+        for index in range(len(bandwidths))
     ]
     normals_DF = torch.from_numpy(np.concatenate(parts, axis=1).astype(np.float32))
     inverse = [1 / bandwidth for bandwidth in bandwidths for _ in range(share)]
     return FourierFeatures(
         normals_DF=normals_DF.contiguous(),
         inverse_bandwidths_F=torch.tensor(inverse, dtype=torch.float64),
-        max_level=max_level,
     )

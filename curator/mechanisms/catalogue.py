@@ -15,7 +15,9 @@ from pydantic import ValidationError
 
 from curator.errors import MalformedRequest
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn, DpSinkhornSpec
-from curator.mechanisms.mean_embedding import MeanEmbedding, MeanEmbeddingSpec
+from curator.mechanisms.dp_swd import DpSwd, DpSwdSpec
+from curator.mechanisms.mean_embedding import MeanEmbedding
+from curator.mechanisms.mean_embedding_spec import MeanEmbeddingSpec
 from curator.mechanisms.specification import Specification, canonical_json
 from curator.privacy.records import ImageSpace
 
@@ -30,7 +32,7 @@ __all__ = [
 
 MAX_PARAMETER_BYTES = 16 * 1024
 
-CataloguedMechanism = DpSinkhorn | MeanEmbedding
+CataloguedMechanism = DpSinkhorn | DpSwd | MeanEmbedding
 """Every mechanism of the catalogue; each has its `spec`."""
 
 _MAX_PROBLEMS = 8
@@ -64,6 +66,7 @@ class _Entry(Generic[S]):
 
 _CATALOGUE: dict[str, _Entry[Any]] = {
     "dp-sinkhorn": _Entry(DpSinkhornSpec, DpSinkhorn),
+    "dp-swd": _Entry(DpSwdSpec, DpSwd),
     "mean-embedding": _Entry(MeanEmbeddingSpec, MeanEmbedding),
 }
 

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Annotated, Self, final
+from typing import final
 
 import torch
-from pydantic import Field, model_validator
 from torch import Tensor
 
 from curator.divergences.embedding_loss import class_gradients
-from curator.divergences.random_features import fourier_features
-from curator.errors import MalformedRequest
-from curator.mechanisms.specification import MAX_ROWS, NoiseMultiplier, Specification, check_rows
+from curator.mechanisms.mean_embedding_spec import MeanEmbeddingSpec, feature_map
+from curator.mechanisms.specification import MAX_ROWS, check_rows
 from curator.privacy.event import GaussianEvent, NoEvent, PrivacyEvent
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
@@ -27,33 +25,9 @@ from curator.privacy.release import Release
 from curator.sanitizer.post_process import post_process
 from curator.sanitizer.summed import release_class_sums
 
-_MAX_FREQUENCY_VALUES = 1 << 24
-_MAX_RELEASED_VALUES = 1 << 22
-_MAX_STEP_FEATURES = 1 << 23  # rows of a step times features: 64 MiB in float64
+_MAX_STEP_VALUES = 1 << 24  # features, or maps, of all rows of a step: 64 MiB in float32
+_MAPS_PER_PIXEL = 16  # of the largest tensor of a scattering
 _MIN_COUNT_IN_STDS = 2.0
-
-
-class MeanEmbeddingSpec(Specification):
-    """Public parameters of one mean-embedding run.
-
-    `num_features` is shared equally among `bandwidths` (pixel units, pixels in [-1, 1]);
-    `count_scale` is the constant c stacked below the features so that counts are noised too.
-    """
-
-    num_features: Annotated[int, Field(ge=2, le=MAX_ROWS)]
-    bandwidths: Annotated[
-        list[Annotated[float, Field(ge=1e-2, le=1e4)]], Field(min_length=1, max_length=32)
-    ]
-    feature_seed: Annotated[int, Field(ge=0, lt=2**63)]
-    noise_multiplier: NoiseMultiplier
-    count_scale: Annotated[float, Field(ge=1e-3, le=10)]
-
-    @model_validator(mode="after")
-    def _check_shares(self) -> Self:
-        if self.num_features % (2 * len(self.bandwidths)):
-            msg = "num_features must be a multiple of twice the number of bandwidths"
-            raise ValueError(msg)
-        return self
 
 
 @final
@@ -74,22 +48,16 @@ class MeanEmbedding:
         Raises:
             MalformedRequest: If the features are too many for images of this size.
         """
-        if spec.num_features * space.dimension > _MAX_FREQUENCY_VALUES or (
-            (spec.num_features + 1) * space.num_classes > _MAX_RELEASED_VALUES
-        ):
-            detail = "num_features: too many for images and classes of this data set"
-            raise MalformedRequest(detail)
         self.spec = spec
         self._space = space
-        self._features = fourier_features(
-            dimension=space.dimension,
-            max_level=space.max_level,
-            num_features=spec.num_features,
-            bandwidths=tuple(spec.bandwidths),
-            seed=spec.feature_seed,
-        )
+        self._features = feature_map(spec, space)
         self._shrink = 1 / math.sqrt(1 + spec.count_scale**2)
         self._count_value = spec.count_scale * self._shrink * (1 - 2.0**-40)
+
+    @property
+    def noise_multiplier(self) -> float:
+        """See `Mechanism`."""
+        return self.spec.noise_multiplier
 
     @property
     def rows_per_step(self) -> None:
@@ -121,7 +89,10 @@ class MeanEmbedding:
         Privacy:
             Reads the request and public facts only.
         """
-        most = min(MAX_ROWS, max(1, _MAX_STEP_FEATURES // self.spec.num_features))
+        values = self.spec.width
+        if self.spec.num_scattering_features:
+            values = max(values, _MAPS_PER_PIXEL * self._space.dimension)
+        most = min(MAX_ROWS, max(1, _MAX_STEP_VALUES // values))
         check_rows(samples, self._space, range(1, most + 1))
 
     def setup(self, batches: Iterable[Private[RecordBatch]], noise: NoiseSource) -> Release:
@@ -144,7 +115,7 @@ class MeanEmbedding:
         return release_class_sums(
             batches,
             self._record_rows,
-            num_features=self.spec.num_features + 1,
+            num_features=self.spec.width + 1,
             num_classes=self._space.num_classes,
             noise_multiplier=self.spec.noise_multiplier,
             noise=noise,

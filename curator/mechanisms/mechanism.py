@@ -26,6 +26,11 @@ class Mechanism(Protocol):
         """Rows that every step must have; None when any number will do."""
         ...
 
+    @property
+    def noise_multiplier(self) -> float:
+        """The noise of one release over its sensitivity; what a steward's policy bounds."""
+        ...
+
     def setup_event(self) -> PrivacyEvent:
         """Return the one-off cost, charged once before the first step; often `NoEvent`."""
         ...

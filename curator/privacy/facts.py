@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+import re
+from typing import Annotated, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
@@ -10,7 +11,8 @@ from curator.privacy.adjacency import Adjacency, Relation, Unit
 from curator.privacy.budget import Budget
 from curator.privacy.records import ImageSpace
 
-DatasetName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+DATASET_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+DatasetName = Annotated[str, StringConstraints(pattern=rf"^{DATASET_NAME.pattern}$")]
 ClassName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,10 +14,14 @@ from torch import Tensor
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn, DpSinkhornSpec
-from curator.mechanisms.mean_embedding import MeanEmbedding, MeanEmbeddingSpec
+from curator.mechanisms.dp_swd import DpSwd, DpSwdSpec
+from curator.mechanisms.mean_embedding import MeanEmbedding
+from curator.mechanisms.mean_embedding_spec import MeanEmbeddingSpec
 from curator.privacy.private import Private
 from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import LatticeBlock, Release
+from curator.sanitizer.directions import draw_directions
+from curator.sanitizer.entropy import OsEntropy
 from curator.sanitizer.lattice import LATTICE_STD
 
 SPACE = ImageSpace(channels=1, height=2, width=2, max_level=3, num_classes=2)
@@ -27,6 +32,15 @@ records_strategy = st.lists(
     st.tuples(st.lists(st.integers(0, 3), min_size=4, max_size=4), st.integers(0, 1)), max_size=5
 )
 seeds = st.integers(0, 2**31 - 1)
+PIXELS: dict[str, Any] = {"num_features": 8, "bandwidths": [0.5, 2.0]}
+WAVES: dict[str, Any] = {"num_scattering_features": 12, "scattering_bandwidths": [0.2, 0.4, 0.8]}
+maps = st.sampled_from(
+    [
+        PIXELS,
+        {"feature_map": "scattering-rff", "num_features": 0, "bandwidths": []} | WAVES,
+        {"feature_map": "mix", "scattering_share": 0.7} | PIXELS | WAVES,
+    ]
+)
 
 
 class NoNoise:
@@ -90,13 +104,12 @@ def test_sinkhorn_gradient_moves_by_at_most_two_clip_norms(
 
 
 @settings(deadline=None, max_examples=60)
-@given(records=records_strategy.filter(bool), scale=st.floats(1e-3, 10), seed=seeds)
+@given(records=records_strategy.filter(bool), scale=st.floats(1e-3, 10), seed=seeds, chosen=maps)
 def test_embedding_sums_move_by_at_most_one_row(
-    records: list[tuple[list[int], int]], scale: float, seed: int
+    records: list[tuple[list[int], int]], scale: float, seed: int, chosen: dict[str, Any]
 ) -> None:
     spec = MeanEmbeddingSpec(
-        num_features=8,
-        bandwidths=[0.5, 2.0],
+        **chosen,
         feature_seed=seed,
         noise_multiplier=NOISE_MULTIPLIER,
         count_scale=scale,
@@ -131,13 +144,17 @@ def grouped(people: list[list[tuple[list[int], int]]]) -> PrivateRecords:
     rows=st.integers(1, 12),
     scale=st.floats(1e-3, 10),
     seed=seeds,
+    chosen=maps,
 )
 def test_embedding_sums_move_by_at_most_one_group(
-    people: list[list[tuple[list[int], int]]], rows: int, scale: float, seed: int
+    people: list[list[tuple[list[int], int]]],
+    rows: int,
+    scale: float,
+    seed: int,
+    chosen: dict[str, Any],
 ) -> None:
     spec = MeanEmbeddingSpec(
-        num_features=8,
-        bandwidths=[0.5, 2.0],
+        **chosen,
         feature_seed=seed,
         noise_multiplier=NOISE_MULTIPLIER,
         count_scale=scale,
@@ -172,24 +189,31 @@ def test_a_group_counted_as_its_records_would_be_noticed() -> None:
 @settings(deadline=None, max_examples=60)
 @given(
     num_records=st.integers(1, 70),
-    num_features=st.sampled_from([2, 6, 30, 62]),
-    dimension=st.integers(1, 40),
+    height=st.integers(1, 9),
+    width=st.integers(1, 9),
+    channels=st.integers(1, 3),
+    chosen=maps,
     data=st.data(),
 )
 def test_a_feature_row_does_not_know_its_companions(
-    num_records: int, num_features: int, dimension: int, data: st.DataObject
+    num_records: int,
+    height: int,
+    width: int,
+    channels: int,
+    chosen: dict[str, Any],
+    data: st.DataObject,
 ) -> None:
-    space = ImageSpace(channels=1, height=1, width=dimension, max_level=255, num_classes=2)
+    space = ImageSpace(channels=channels, height=height, width=width, max_level=255, num_classes=2)
     spec = MeanEmbeddingSpec(
-        num_features=num_features,
-        bandwidths=[0.7],
+        **chosen,
         feature_seed=data.draw(seeds),
         noise_multiplier=NOISE_MULTIPLIER,
         count_scale=0.3,
     )
     mechanism = MeanEmbedding(spec, space)
     generator = torch.Generator().manual_seed(data.draw(seeds))
-    levels = torch.randint(0, 256, (num_records, dimension), generator=generator).to(torch.uint8)
+    levels = torch.randint(0, 256, (num_records, space.dimension), generator=generator)
+    levels = levels.to(torch.uint8)
     rows = mechanism._record_rows(levels)
     order = torch.randperm(num_records, generator=generator)
     kept = order[: data.draw(st.integers(1, num_records))]
@@ -197,3 +221,56 @@ def test_a_feature_row_does_not_know_its_companions(
     lone = data.draw(st.integers(0, num_records - 1))
     assert torch.equal(mechanism._record_rows(levels[lone : lone + 1])[0], rows[lone])
     assert float(rows.norm(dim=1).max()) <= 1
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    records=records_strategy.filter(bool),
+    clip_norm=st.floats(1e-2, 10),
+    label_scale=st.floats(0, 10),
+    origin=st.sampled_from(["black", "grey", "white"]),
+    per_unit=st.integers(1, 3),
+)
+def test_a_record_moves_the_projections_by_its_own_projection(
+    records: list[tuple[list[int], int]],
+    clip_norm: float,
+    label_scale: float,
+    origin: str,
+    per_unit: int,
+) -> None:
+    """With its slot empty in the neighbour, nothing else moves, and it no further than charged."""
+    spec = DpSwdSpec(
+        sampling_rate=0.5,
+        capacity=CAPACITY * per_unit,
+        num_samples=2,
+        num_projections=7,
+        clip_norm=clip_norm,
+        label_scale=label_scale,
+        origin=origin,  # type: ignore[arg-type]
+        noise_multiplier=NOISE_MULTIPLIER,
+        max_size=20,
+        max_records_per_unit=per_unit,
+    )
+    mechanism = DpSwd(spec, SPACE)
+    directions = draw_directions(6, 7, OsEntropy())
+    full = batch(records).unseal()
+    base = integers(mechanism.project(Private(full), directions, NoNoise()))
+    for removed in range(len(records)):
+        rest = torch.arange(CAPACITY) != removed
+        without = RecordBatch(
+            levels_MD=full.levels_MD * rest.unsqueeze(1),
+            labels_M=full.labels_M * rest,
+            mask_M=full.mask_M & rest,
+            units_M=torch.where(rest, full.units_M, -1),
+        )
+        other = integers(mechanism.project(Private(without), directions, NoNoise()))
+        moved = (base - other).double() / LATTICE_STD
+        assert moved[rest].abs().sum() == 0
+        row = mechanism._record_rows(full.levels_MD[[removed]], full.labels_M[[removed]]) / 3
+        row = row * min(1.0, clip_norm / max(float(row.norm()), 1e-300))
+        allowed = (row @ directions.unit_columns) / (
+            clip_norm * NOISE_MULTIPLIER * math.sqrt(per_unit)
+        )
+        assert bool((moved[removed].abs() <= allowed.abs()[0] * (1 - 1e-6)).all())
+        if removed < CAPACITY // per_unit:  # one of the units that always fit
+            assert bool((moved[removed].abs() >= allowed.abs()[0] * (1 - 1e-3) - 2e-5).all())

@@ -16,6 +16,7 @@ from curator.accounting.declared import read_declared
 from curator.accounting.explain import CrossCheckMissing, opacus_epsilon
 from curator.accounting.explain import explain as chain
 from curator.accounting.explain_text import explain_lines
+from curator.mechanisms.dp_swd import DpSwd, DpSwdSpec
 from curator.privacy.event import (
     GaussianEvent,
     SampledGaussianEvent,
@@ -23,6 +24,7 @@ from curator.privacy.event import (
     SamplingRate,
     SlicedGaussianEvent,
 )
+from curator.privacy.records import ImageSpace
 
 SMALL = {
     "mechanism": "dp-sinkhorn",
@@ -209,6 +211,52 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
 def test_the_command_refuses(spec: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["accountant", "explain", spec]) == 1
     assert capsys.readouterr().err.startswith("curator: ")
+
+
+SWD = {
+    "mechanism": "dp-swd",
+    "parameters": {
+        "sampling_rate": 0.01,
+        "capacity": 66,
+        "num_samples": 10,
+        "num_projections": 40,
+        "clip_norm": 2.0,
+        "label_scale": 1.0,
+        "origin": "grey",
+        "noise_multiplier": 1.2,
+        "max_size": 1500,
+        "max_records_per_unit": 2,
+    },
+    "num_steps": 500,
+    "epsilon": 3.0,
+    "delta": 1e-5,
+}
+
+
+def test_dp_swd_is_priced_as_its_mechanism_prices_itself() -> None:
+    space = ImageSpace(channels=1, height=8, width=7, max_level=16, num_classes=8)
+    spec = DpSwdSpec.model_validate(SWD["parameters"])
+    assert read_declared(SWD, {"dimension": 64}).step == DpSwd(spec, space).step_event()
+    with pytest.raises(ValueError, match="dimension is missing"):
+        read_declared(SWD, {})
+
+
+@pytest.mark.parametrize("key", ["dimension", "capacity", "max_size", "max_records_per_unit"])
+@pytest.mark.parametrize("bad", [0, -1, 0.5, True, "1", 1 << 40, float("nan")])
+def test_bad_sizes_of_dp_swd_are_refused(key: str, bad: object) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        read_declared(put(put(SWD, "dimension", 64), key, bad), {})
+
+
+def test_the_bounds_of_the_paper_are_printed_beside_the_exact_curve() -> None:
+    why = chain(read_declared(SWD, {"dimension": 64}), cross_check=False)
+    assert why.sliced_bounds is not None
+    assert why.sliced_bounds.target_epsilon == 3.0
+    text = "\n".join(explain_lines(why))
+    assert "Bernstein" in text
+    assert "not rigorous" in text
+    json.dumps(why.to_json(), allow_nan=False)
+    assert chain(read_declared(SMALL, {}), cross_check=False).sliced_bounds is None
 
 
 def test_overflow_is_computed_from_the_declared_sizes() -> None:

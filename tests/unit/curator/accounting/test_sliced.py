@@ -9,12 +9,13 @@ from scipy.stats import binom
 
 from curator.accounting.calibrate import noise_multiplier_for
 from curator.accounting.cost import UNIT, Cost, event_cost
+from curator.accounting.hypergeometric import log_1f1
 from curator.accounting.orders import ORDERS
 from curator.accounting.pld import pld_epsilon, renyi_epsilon
 from curator.accounting.rdp import rdp_at
 from curator.accounting.rule import BudgetRule
 from curator.accounting.second_opinion import divergence_by_definition, second_epsilon
-from curator.accounting.sliced import overflow_probability
+from curator.accounting.sliced import log_projection_moment, overflow_probability
 from curator.accounting.sliced_pld import squared_length_rule
 from curator.privacy.budget import Budget
 from curator.privacy.event import (
@@ -99,6 +100,46 @@ def test_fractional_orders_are_above_the_truth() -> None:
     mixture = sliced(0.01, 64, 40, 1.2)
     for alpha in (1.5, 2.5, 3.5):
         assert rdp_at(sampled(), alpha) >= mixture.rdp(alpha, "remove") * (1 - 1e-9)
+
+
+def test_between_integers_the_bound_is_close_and_the_chord_of_log_a_is_not() -> None:
+    mixture = sliced(0.01, 64, 40, 1.2)
+    for alpha, worse in ((1.5, 1.3), (2.5, 1.05)):
+        truth = mixture.rdp(alpha, "remove")
+        below = math.floor(alpha)
+        logs = [(n - 1) * rdp_at(sampled(), n) if n > 1 else 0.0 for n in (below, below + 1)]
+        assert rdp_at(sampled(), alpha) <= 1.02 * truth
+        assert sum(logs) / 2 / (alpha - 1) >= worse * truth
+
+
+@pytest.mark.parametrize("rate", [1e-9, 0.3, 1 - 2**-20, 1.0])
+def test_between_integers_it_is_never_above_not_sampling(rate: float) -> None:
+    event = SampledSlicedGaussianEvent(
+        sampling_rate=SamplingRate.at_least(rate), base=base(), overflow_probability=0.0
+    )
+    for alpha in (1.01, 1.5, 1.99, 2.01, 3.5):
+        assert 0 < rdp_at(event, alpha) <= rdp_at(base(), alpha) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("b", [0.5, 1.0, 9.0, 397.0, 4100.0])
+def test_the_moment_at_large_arguments_is_bounded_closely(b: float) -> None:
+    for t in (0.0, 1.0, 1e6, 1e7, 1e8, 1e9):
+        exact, used = log_1f1(b, t), log_projection_moment(b, t)
+        assert exact * (1 - 1e-14) <= used <= exact * (1 + 2e-11)
+
+
+def test_little_noise_is_priced_without_long_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anyone may ask for a price: 7 seconds for it would be an attack."""
+    longest: list[float] = []
+
+    def counted(b: float, t: float) -> float:
+        longest.append(t)
+        return log_1f1(b, t)
+
+    monkeypatch.setattr("curator.accounting.sliced.log_1f1", counted)
+    event = sampled(overflow=1e-30, event=base(784, 1000, 0.0101))
+    assert all(unit is not None for unit in event_cost(event).units)
+    assert max(longest) < 3e7
 
 
 def test_removing_is_the_worse_direction() -> None:

@@ -7,7 +7,13 @@ import pytest
 import torch
 
 from curator.audit.canaries import CANARIES, CAPACITY, audit_facts, make_pair
-from curator.audit.direction import ChosenNoise, best_direction, records_of
+from curator.audit.direction import (
+    ChosenNoise,
+    PublicWords,
+    _answer,
+    best_direction,
+    records_of,
+)
 from curator.audit.failing import CanaryFailure, FailingRecords
 from curator.audit.target import TARGETS, make_target
 from curator.data.sampling import PrivateRecords
@@ -34,7 +40,19 @@ def test_unknown_names_are_refused() -> None:
         make_target("identity", 1.0)
 
 
-@pytest.mark.parametrize("name", TARGETS)
+def test_the_mean_direction_of_dp_swd_tells_the_flip_on_fresh_directions() -> None:
+    target, pair = make_target("dp-swd", 0.8), make_pair("flip")
+    direction = best_direction(target, pair)
+    assert float(np.linalg.norm(direction)) == pytest.approx(1)
+    fewer, more = (records_of(pair, with_extra=with_extra) for with_extra in (False, True))
+    gaps = [
+        float(direction @ (_answer(target, pair, more, noise) - _answer(target, pair, fewer, same)))
+        for noise, same in ((PublicWords(n), PublicWords(n)) for n in range(1000, 1300))
+    ]
+    assert np.mean(gaps) > 3 * np.std(gaps) / np.sqrt(len(gaps))
+
+
+@pytest.mark.parametrize("name", [name for name in TARGETS if name != "dp-swd"])
 def test_flip_moves_by_the_whole_sensitivity(name: str) -> None:
     """In standard deviations of the noise that is 1 / noise_multiplier, and no canary has more."""
     target = make_target(name, 0.8)
@@ -48,8 +66,6 @@ def test_flip_moves_by_the_whole_sensitivity(name: str) -> None:
 
 
 def distance(name: str, canary: str, direction: np.ndarray) -> float:
-    from curator.audit.direction import _answer
-
     target, pair = make_target(name, 0.8), make_pair(canary)
     answers = [
         _answer(target, pair, records_of(pair, with_extra=with_extra), ChosenNoise(None))
@@ -61,7 +77,12 @@ def distance(name: str, canary: str, direction: np.ndarray) -> float:
 @pytest.mark.parametrize("name", TARGETS)
 def test_the_claim_is_that_of_the_event(name: str) -> None:
     target = make_target(name, 1.0)
-    expected = {"dp-sinkhorn": 4.377, "dp-sinkhorn-half": 3.534, "mean-embedding": 4.377}
+    expected = {
+        "dp-sinkhorn": 4.377,
+        "dp-sinkhorn-half": 3.534,
+        "dp-swd": 5.229,
+        "mean-embedding": 4.377,
+    }
     assert target.claim(1e-5) == pytest.approx(expected[name], abs=2e-3)
     assert target.pays_per_step == (name != "mean-embedding")
     assert str(audit_facts("x").adjacency) == "add-or-remove-one-record"

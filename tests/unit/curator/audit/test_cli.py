@@ -53,7 +53,7 @@ def test_every_canary_of_every_mechanism_by_default(
 ) -> None:
     assert main(["audit"]) == ExitCode.OK
     text = capsys.readouterr().out
-    assert text.count("2000+2000") == 21
+    assert text.count("2000+2000") == 28
     assert "add-or-remove-one-record" in text
     assert "4.0000 | 4.0000  0.5000 | 0.5000" in text
     assert sum(played["errors"]) == pytest.approx(1e-4)  # jointly, over the whole table
@@ -72,7 +72,7 @@ def test_a_claim_that_does_not_stand_is_an_exit_code(
 def test_json(played: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "--canary", "flip", "empty", "--json"]) == ExitCode.OK
     document = json.loads(capsys.readouterr().out)
-    assert len(document["games"]) == len(document["same_randomness"]) == 6
+    assert len(document["games"]) == len(document["same_randomness"]) == 8
     assert document["games"][0]["holds"] is True
 
 

@@ -6,10 +6,14 @@ import torch
 from torch import Tensor
 
 from curator.divergences.embedding_loss import class_gradients
+from curator.divergences.feature_maps import PixelFeatures
 from curator.divergences.random_features import fourier_features
 
-FEATURES = fourier_features(
-    dimension=6, max_level=16, num_features=20, bandwidths=(1.0, 2.0), seed=3
+FEATURES = PixelFeatures(
+    fourier=fourier_features(
+        dimension=6, largest_input=512.0, num_features=20, bandwidths=(1.0, 2.0), seed=3
+    ),
+    max_level=16,
 )
 
 

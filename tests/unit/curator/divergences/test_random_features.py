@@ -7,10 +7,14 @@ import hashlib
 import pytest
 import torch
 
+from curator.divergences.feature_maps import PixelFeatures
 from curator.divergences.random_features import fourier_features, standard_normals
 
-FEATURES = fourier_features(
-    dimension=12, max_level=16, num_features=24, bandwidths=(1.0, 2.0, 4.0), seed=7
+FEATURES = PixelFeatures(
+    fourier=fourier_features(
+        dimension=12, largest_input=512.0, num_features=24, bandwidths=(1.0, 2.0, 4.0), seed=7
+    ),
+    max_level=16,
 )
 
 
@@ -51,7 +55,7 @@ def test_rows_have_norm_one_and_never_more() -> None:
 
 def test_mean_product_is_the_gaussian_kernel() -> None:
     wide = fourier_features(
-        dimension=3, max_level=255, num_features=20_000, bandwidths=(0.8,), seed=1
+        dimension=3, largest_input=512.0, num_features=20_000, bandwidths=(0.8,), seed=1
     )
     pixels = torch.tensor([[0.1, -0.2, 0.3], [0.4, 0.2, -0.1]], dtype=torch.float64)
     product = wide.rows(pixels[:1]) @ wide.rows(pixels[1:]).T
@@ -59,18 +63,39 @@ def test_mean_product_is_the_gaussian_kernel() -> None:
     assert abs(float(product - kernel)) < 8 / 100  # 8 / sqrt(10,000 frequencies)
 
 
-def test_pull_back_matches_autograd() -> None:
-    generator = torch.Generator().manual_seed(2)
-    images = torch.rand(5, 12, dtype=torch.float64, generator=generator) * 2 - 1
-    weights = torch.randn(5, 24, dtype=torch.float64, generator=generator)
-    moving = images.clone().requires_grad_()
-    (expected,) = torch.autograd.grad((FEATURES.rows(moving) * weights).sum(), moving)
-    torch.testing.assert_close(FEATURES.pull_back(images, FEATURES.rows(images), weights), expected)
+def test_inputs_whose_sums_could_be_inexact_are_refused() -> None:
+    with pytest.raises(ValueError, match="exact"):
+        fourier_features(
+            dimension=(1 << 17) + 1,
+            largest_input=2.0**20,
+            num_features=2,
+            bandwidths=(1.0,),
+            seed=0,
+        )
+
+
+def test_streams_of_two_maps_under_one_seed_differ() -> None:
+    first, second = (
+        fourier_features(
+            dimension=5,
+            largest_input=512.0,
+            num_features=4,
+            bandwidths=(1.0,),
+            seed=0,
+            first_stream=stream,
+        )
+        for stream in (0, 32)
+    )
+    assert (first.normals_DF != second.normals_DF).any()
 
 
 @pytest.mark.parametrize("num_features", [0, 8, 25])
 def test_features_must_be_shared_equally(num_features: int) -> None:
     with pytest.raises(ValueError, match="multiple"):
         fourier_features(
-            dimension=2, max_level=1, num_features=num_features, bandwidths=(1.0, 2.0, 3.0), seed=0
+            dimension=2,
+            largest_input=512.0,
+            num_features=num_features,
+            bandwidths=(1.0, 2.0, 3.0),
+            seed=0,
         )

@@ -15,33 +15,38 @@ from curator.mechanisms.catalogue import (
     parse_mechanism,
 )
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn
+from curator.mechanisms.dp_swd import DpSwd
 from curator.mechanisms.mean_embedding import MeanEmbedding
-from tests.unit.curator.mechanisms import test_dp_sinkhorn, test_mean_embedding
+from tests.unit.curator.mechanisms import test_dp_sinkhorn, test_dp_swd, test_mean_embedding
 from tests.unit.curator.mechanisms.test_dp_sinkhorn import SPACE
 
 PARAMETERS = {
     "dp-sinkhorn": test_dp_sinkhorn.PARAMETERS,
+    "dp-swd": test_dp_swd.PARAMETERS,
     "mean-embedding": test_mean_embedding.PARAMETERS,
 }
 GOOD = json.dumps(PARAMETERS["mean-embedding"])
 
 
 def test_names_open_their_mechanisms() -> None:
-    assert mechanism_names() == ("dp-sinkhorn", "mean-embedding")
+    assert mechanism_names() == ("dp-sinkhorn", "dp-swd", "mean-embedding")
     opened = {
         name: parse_mechanism(name, json.dumps(PARAMETERS[name]), SPACE) for name in PARAMETERS
     }
     assert isinstance(opened["dp-sinkhorn"], DpSinkhorn)
+    assert isinstance(opened["dp-swd"], DpSwd)
     assert isinstance(opened["mean-embedding"], MeanEmbedding)
 
 
 @pytest.mark.parametrize("name", ["", "dp_sinkhorn", "DP-SINKHORN", "dp-sinkhorn\n"])
 def test_other_names_are_refused(name: str) -> None:
-    with pytest.raises(MalformedRequest, match="expected one of dp-sinkhorn, mean-embedding"):
+    with pytest.raises(
+        MalformedRequest, match="expected one of dp-sinkhorn, dp-swd, mean-embedding"
+    ):
         parse_mechanism(name, GOOD, SPACE)
 
 
-@pytest.mark.parametrize("name", ["dp-sinkhorn", "mean-embedding"])
+@pytest.mark.parametrize("name", ["dp-sinkhorn", "dp-swd", "mean-embedding"])
 def test_canonical_json_is_one_text_that_parses_back(name: str) -> None:
     shuffled = json.dumps(dict(reversed(PARAMETERS[name].items())), indent=3)
     text = canonical_json(parse_mechanism(name, shuffled, SPACE).spec)
@@ -56,10 +61,12 @@ def test_an_integer_for_a_float_is_the_same_specification() -> None:
     assert len(canonical) == 1
 
 
-@pytest.mark.parametrize("name", ["dp-sinkhorn", "mean-embedding"])
+@pytest.mark.parametrize("name", ["dp-sinkhorn", "dp-swd", "mean-embedding"])
 def test_schema_lists_every_field_as_required(name: str) -> None:
     schema = parameter_schema(name)
-    assert sorted(schema["required"]) == sorted(schema["properties"]) == sorted(PARAMETERS[name])
+    optional = set(test_mean_embedding.OPTIONAL) if name == "mean-embedding" else set()
+    assert sorted(schema["properties"]) == sorted(PARAMETERS[name])
+    assert set(schema["required"]) == set(PARAMETERS[name]) - optional
     assert schema["additionalProperties"] is False
 
 

@@ -11,7 +11,8 @@ import torch
 from pydantic import ValidationError
 
 from curator.errors import MalformedRequest
-from curator.mechanisms.mean_embedding import MeanEmbedding, MeanEmbeddingSpec
+from curator.mechanisms.mean_embedding import MeanEmbedding
+from curator.mechanisms.mean_embedding_spec import MeanEmbeddingSpec
 from curator.mechanisms.mechanism import ReleasedOnceMechanism
 from curator.privacy.event import GaussianEvent, NoEvent
 from curator.privacy.private import Private
@@ -21,12 +22,31 @@ from curator.sanitizer.post_process import release_values
 from tests.unit.curator.mechanisms.silent import SilentNoise
 
 SPACE = ImageSpace(channels=1, height=2, width=3, max_level=16, num_classes=3)
-PARAMETERS: dict[str, Any] = {
+PIXELS: dict[str, Any] = {
     "num_features": 24,
     "bandwidths": [1.0, 2.0],
     "feature_seed": 5,
     "noise_multiplier": 0.5,
     "count_scale": 0.3,
+}
+OPTIONAL: dict[str, Any] = {
+    "feature_map": "rff",
+    "num_scattering_features": 0,
+    "scattering_bandwidths": [],
+    "scattering_share": 0.6,
+}
+PARAMETERS: dict[str, Any] = PIXELS | OPTIONAL
+SCATTERING: dict[str, Any] = PARAMETERS | {
+    "feature_map": "scattering-rff",
+    "num_features": 0,
+    "bandwidths": [],
+    "num_scattering_features": 40,
+    "scattering_bandwidths": [1.0, 2.0],
+}
+MIX: dict[str, Any] = SCATTERING | {
+    "feature_map": "mix",
+    "num_features": 24,
+    "bandwidths": [1.0, 2.0],
 }
 
 
@@ -130,8 +150,45 @@ def test_samples_that_do_not_fit_are_refused() -> None:
     mechanism().check_samples(samples(torch.zeros(4, 6)))
 
 
-@pytest.mark.parametrize("field", sorted(PARAMETERS))
-def test_nothing_has_a_default(field: str) -> None:
+@pytest.mark.parametrize("chosen", [PARAMETERS, SCATTERING, MIX])
+def test_every_map_releases_rows_of_norm_one(chosen: dict[str, Any]) -> None:
+    subject = mechanism(**chosen)
+    values = release_values(subject.setup([batch(1, 1, 3)], SilentNoise()))
+    assert values.shape == (3, 1 + chosen["num_features"] + chosen["num_scattering_features"])
+    norm = float(values[1].norm())
+    assert 0.999 < norm <= 1
+    assert values[0].count_nonzero() == values[2].count_nonzero() == 0
+
+
+@pytest.mark.parametrize("chosen", [SCATTERING, MIX])
+def test_the_gradient_of_scattering_maps_points_uphill(chosen: dict[str, Any]) -> None:
+    subject = mechanism(**chosen | {"noise_multiplier": 0.01})
+    sums = released(subject)
+    means = subject._class_means(release_values(sums))
+    generator = torch.Generator().manual_seed(4)
+    images = torch.rand(4, 6, generator=generator, dtype=torch.float64) * 1.6 - 0.8
+    labels = samples(images).labels_N
+
+    def loss(moved: torch.Tensor) -> float:
+        rows = subject._features.rows(moved)
+        total = 0.0
+        for label in range(3):
+            mine = rows[labels == label]
+            total += float(-2 * mine.mean(0) @ means[label])
+            if len(mine) > 1:
+                total += float(mine[0] @ mine[1])
+        return total / 3
+
+    slopes = release_values(subject.gradient(samples(images.float()), sums))
+    for row, pixel in ((0, 1), (3, 4)):
+        nudge = torch.zeros_like(images)
+        nudge[row, pixel] = 1e-4
+        rise = loss(images + nudge) - loss(images - nudge)
+        assert abs(rise / 2e-4 - float(slopes[row, pixel])) < 2e-4
+
+
+@pytest.mark.parametrize("field", sorted(PIXELS))
+def test_nothing_that_matters_has_a_default(field: str) -> None:
     with pytest.raises(ValidationError, match=field):
         MeanEmbeddingSpec(**{key: value for key, value in PARAMETERS.items() if key != field})
 
@@ -152,6 +209,13 @@ def test_nothing_has_a_default(field: str) -> None:
         ("count_scale", 0.0),
         ("count_scale", float("nan")),
         ("gamma", 1.0),
+        ("feature_map", "raw"),
+        ("feature_map", "mix"),
+        ("feature_map", "scattering-rff"),
+        ("num_scattering_features", 8),
+        ("scattering_bandwidths", [1.0]),
+        ("scattering_share", 0.0),
+        ("scattering_share", 1.0),
     ],
 )
 def test_wrong_parameters_are_refused(field: str, value: object) -> None:

@@ -1,0 +1,67 @@
+"""`analyst embedding download` and `analyst embedding train`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import cast
+
+from analyst.embedding.sessions import (
+    ReleasingBarrier,
+    download,
+    open_for_release,
+    resume_offline,
+    train_offline,
+)
+from analyst.recipes import load_recipe
+from analyst.recipes.flags import read_overrides
+from analyst.training.loop import Outcome
+from analyst.training.ports import BarrierPort
+from analyst.training.progress import Progress
+from analyst.training.session import SessionOptions
+from analyst.training.stop import stop_on_signals
+
+
+def run_download(
+    arguments: argparse.Namespace, connect: Callable[[], AbstractContextManager[BarrierPort]]
+) -> None:
+    """Fetch a release, opening a run for it if a recipe is given.
+
+    Args:
+        arguments: Of the command line.
+        connect: Reaches the curator.
+    """
+    progress = Progress(sys.stderr)
+    with connect() as barrier:
+        run_id = arguments.run
+        if run_id is None:
+            recipe = load_recipe(arguments.recipe, read_overrides(arguments))
+            run_id = open_for_release(barrier, recipe, progress)
+        embedding = download(cast("ReleasingBarrier", barrier), run_id, arguments.out)
+    classes, width = embedding.sums_KR.shape
+    progress.say(f"wrote {width - 1:,} features of {classes} classes to {arguments.out}")
+
+
+def run_offline_training(arguments: argparse.Namespace) -> Outcome:
+    """Train on a saved embedding.
+
+    Args:
+        arguments: Of the command line.
+
+    Returns:
+        How it ended.
+    """
+    overrides = read_overrides(arguments)
+    options = SessionOptions(out=arguments.out, start_from=arguments.start_from)
+    progress = Progress(sys.stderr)
+    with stop_on_signals(progress.say) as stop:
+        if arguments.resume:
+            result = resume_offline(arguments.embedding, overrides, options, progress, stop)
+        else:
+            recipe = load_recipe(arguments.recipe, overrides)
+            result = train_offline(arguments.embedding, recipe, options, progress, stop)
+    how = "finished" if result.outcome is Outcome.COMPLETED else "stopped; add --resume to go on"
+    progress.say(f"{how}: {result.num_updates:,} updates in {arguments.out}")
+    return result.outcome

@@ -1,0 +1,85 @@
+"""Random Fourier features from a public seed, as the curator draws them.
+
+The curator has its own implementation in exact arithmetic; this one shares no code with it, and a
+test holds both together.
+
+Shapes: N rows, D inputs, F frequencies, 2F features (cosines, then sines).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from typing import final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+_DOMAIN = "weir random fourier features v1"
+_GRID = 2.0**-12
+
+
+def draw_normals(seed: int, stream: int, num_rows: int, dimension: int) -> Tensor:
+    """Return public standard normal draws on a grid of 2^-12.
+
+    Args:
+        seed: Public seed.
+        stream: Which of the independent streams under the seed.
+        num_rows: F.
+        dimension: D.
+
+    Returns:
+        [F, D], float32, exact. SHAKE-256 makes 53-bit uniform numbers of the seed, two of them make
+        two normal ones by Box and Muller, and rounding hides how libraries differ.
+    """
+    num_pairs = (num_rows * dimension + 1) // 2
+    text = f"{_DOMAIN}|{seed}|{stream}".encode("ascii")
+    stretched = hashlib.shake_256(text).digest(16 * num_pairs)
+    uniform = (np.frombuffer(stretched, dtype="<u8") >> 11).reshape(-1, 2)
+    radius = np.sqrt(-2.0 * np.log((uniform[:, 0] + 1) * 2.0**-53))
+    angle = 2.0 * math.pi * (uniform[:, 1] * 2.0**-53)
+    normals = np.stack((radius * np.cos(angle), radius * np.sin(angle)), axis=1).reshape(-1)
+    rounded = np.rint(normals[: num_rows * dimension] / _GRID) * _GRID
+    return torch.from_numpy(rounded.astype(np.float32).reshape(num_rows, dimension))
+
+
+@final
+class FourierFeatures:
+    """Cosines and sines at Gaussian frequencies, an equal share of them for each bandwidth."""
+
+    def __init__(
+        self,
+        dimension: int,
+        num_features: int,
+        bandwidths: Sequence[float],
+        *,
+        seed: int,
+        stream: int,
+    ) -> None:
+        """Draw the frequencies.
+
+        Args:
+            dimension: D.
+            num_features: 2F, a multiple of twice the number of bandwidths.
+            bandwidths: Kernel scales in units of the inputs.
+            seed: Public seed.
+            stream: Of the first bandwidth; the others follow.
+        """
+        share = num_features // (2 * len(bandwidths))
+        self.frequencies_DF = torch.cat(
+            [
+                draw_normals(seed, stream + index, share, dimension).T / bandwidth
+                for index, bandwidth in enumerate(bandwidths)
+            ],
+            dim=1,
+        ).contiguous()
+
+    def __call__(self, inputs_ND: Tensor) -> Tensor:
+        """Return features [N, 2F] of norm 1; differentiable."""
+        if self.frequencies_DF.device != inputs_ND.device:
+            self.frequencies_DF = self.frequencies_DF.to(inputs_ND.device)
+        phases_NF = inputs_ND @ self.frequencies_DF.to(inputs_ND.dtype)
+        amplitude = 1 / math.sqrt(phases_NF.shape[1])
+        return torch.cat((phases_NF.cos(), phases_NF.sin()), dim=1) * amplitude

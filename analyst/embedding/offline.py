@@ -1,0 +1,175 @@
+"""A saved embedding in the place of a curator: the training loop does not notice the difference.
+
+Nothing is charged: what was released may be used as often as one likes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NoReturn, Self, final
+
+from torch import Tensor
+
+from analyst.embedding.file import EmbeddingError, SavedEmbedding
+from analyst.embedding.objective import EmbeddingObjective
+from analyst.errors import RunClosed
+from analyst.recipes import RecipeError
+
+_MECHANISM = "mean-embedding"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OfflineFacts:
+    """The public facts that were saved with the embedding."""
+
+    name: str
+    channels: int
+    height: int
+    width: int
+    classes: tuple[str, ...]
+    nominal_size: int
+    capacity: int
+    epsilon: float
+    delta: float
+
+    @classmethod
+    def of(cls, dataset: dict[str, Any]) -> Self:
+        """Return the facts of a saved description."""
+        return cls(**{**dataset, "classes": tuple(dataset["classes"])})
+
+
+@final
+class OfflineRun:
+    """Steps that cost nothing; where it stands is the checkpoint's business."""
+
+    spent_epsilon = 0.0
+
+    def __init__(self, embedding: SavedEmbedding, *, num_steps: int, next_step: int) -> None:
+        """Start at a step.
+
+        Args:
+            embedding: What was downloaded.
+            num_steps: Declared steps.
+            next_step: From 1.
+        """
+        self._objective = EmbeddingObjective(embedding)
+        self.run_id = embedding.run_id
+        self.budget_epsilon = embedding.dataset["epsilon"]
+        self.num_steps = num_steps
+        self.next_step = next_step
+
+    def gradient(self, images: Tensor, labels: Tensor) -> Tensor:
+        """Return the gradient with respect to `images`, of the same shape.
+
+        Raises:
+            RunClosed: If the declared steps are used.
+        """
+        if self.next_step > self.num_steps:
+            reason, message = "RUN_CLOSED", "The declared steps are used."
+            raise RunClosed(reason, message, remedy="Start a new run.")
+        gradient = self._objective.gradient(images, labels)
+        self.next_step += 1
+        return gradient
+
+    def close(self) -> None:
+        """Do nothing: nothing was reserved."""
+
+
+@final
+class OfflineBarrier:
+    """The part of a curator that training needs, played by a saved embedding."""
+
+    def __init__(
+        self, embedding: SavedEmbedding, *, reached: tuple[int, int] | None = None
+    ) -> None:
+        """Take an embedding.
+
+        Args:
+            embedding: What was downloaded.
+            reached: To resume: the declared steps and the next one, from the checkpoint.
+        """
+        self._embedding = embedding
+        self._reached = reached
+
+    def describe(self, dataset: str) -> OfflineFacts:
+        """Return the facts that were saved.
+
+        Args:
+            dataset: Must be the embedding's data set.
+
+        Returns:
+            The facts.
+
+        Raises:
+            EmbeddingError: If it is another data set's.
+        """
+        facts = OfflineFacts.of(self._embedding.dataset)
+        if dataset != facts.name:
+            message = f"this embedding is of '{facts.name}', not of '{dataset}'"
+            raise EmbeddingError(message, f"Add --dataset {facts.name}, or take its own embedding.")
+        return facts
+
+    def plan(
+        self,
+        dataset: str,
+        mechanism: str,
+        parameters: dict[str, Any],
+        *,
+        num_steps: int | None = None,
+        epsilon: float | None = None,
+    ) -> NoReturn:
+        """Refuse: there is nothing to plan.
+
+        Raises:
+            EmbeddingError: Always.
+        """
+        del mechanism, parameters, num_steps, epsilon
+        message = f"training on a saved embedding of '{dataset}' costs nothing"
+        raise EmbeddingError(message, "State a number of steps.")
+
+    def open_run(
+        self, dataset: str, mechanism: str, parameters: dict[str, Any], *, num_steps: int
+    ) -> OfflineRun:
+        """Return a run over the saved embedding.
+
+        Args:
+            dataset: Its data set.
+            mechanism: Must be a mean embedding.
+            parameters: Must be those that the release was made with.
+            num_steps: Declared steps.
+
+        Returns:
+            The run, at its first step.
+
+        Raises:
+            RecipeError: If the recipe asks for another release.
+        """
+        saved = self._embedding.parameters
+        other = sorted(
+            name
+            for name in saved.keys() | parameters.keys()
+            if saved.get(name) != parameters.get(name)
+        )
+        if mechanism != _MECHANISM or other:
+            what = ", ".join(f"mechanism.{name}" for name in other) or "mechanism.kind"
+            message = f"the recipe asks for another release than this one of '{dataset}': {what}"
+            raise RecipeError(message, "Use the recipe that the run was opened with.")
+        return OfflineRun(self._embedding, num_steps=num_steps, next_step=1)
+
+    def resume_run(self, run_id: str) -> OfflineRun:
+        """Return the run of a checkpoint.
+
+        Args:
+            run_id: As the checkpoint says.
+
+        Returns:
+            The run at the checkpoint's step.
+
+        Raises:
+            EmbeddingError: If the checkpoint was trained on another release.
+        """
+        if self._reached is None or run_id != self._embedding.run_id:
+            message = f"this checkpoint was trained on the release of run {run_id}"
+            raise EmbeddingError(message, "Give the embedding of that run.")
+        num_steps, next_step = self._reached
+        return OfflineRun(self._embedding, num_steps=num_steps, next_step=next_step)

@@ -1,0 +1,148 @@
+"""Fetch the one release of a run, and train on it without a curator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from analyst.embedding.file import SavedEmbedding, load_embedding, save_embedding
+from analyst.embedding.offline import OfflineBarrier
+from analyst.recipes import Recipe, RecipeError
+from analyst.training.loop import Stop
+from analyst.training.outputs import checkpoint_store
+from analyst.training.ports import BarrierPort
+from analyst.training.progress import Progress
+from analyst.training.session import SessionOptions, SessionResult, resume_session, run_session
+
+_MECHANISM = "mean-embedding"
+
+
+class ReleasePort(Protocol):
+    """The one release of a run."""
+
+    @property
+    def run_id(self) -> str: ...  # noqa: D102 - the name says it
+    @property
+    def dataset(self) -> str: ...  # noqa: D102
+    @property
+    def parameters(self) -> dict[str, Any]: ...  # noqa: D102
+    @property
+    def values(self) -> Tensor: ...  # noqa: D102
+
+
+class ReleasingBarrier(BarrierPort, Protocol):
+    """A curator that hands out releases."""
+
+    def download_release(self, run_id: str) -> ReleasePort:
+        """Return what a run released when it opened."""
+        ...
+
+
+def open_for_release(barrier: BarrierPort, recipe: Recipe, progress: Progress) -> str:
+    """Open a run for its release alone; this is where the recipe's cost is charged.
+
+    Args:
+        barrier: The curator.
+        recipe: Names the data set and the parameters.
+        progress: Told the run, so that the release can be fetched again if the connection breaks.
+
+    Returns:
+        The run's id; the run is closed again.
+
+    Raises:
+        RecipeError: If the recipe's mechanism releases nothing when a run opens.
+    """
+    mechanism = recipe.mechanism
+    if mechanism.wire_name != _MECHANISM:
+        message = f"{mechanism.kind} pays for every step and has no release to download"
+        raise RecipeError(message, f"Choose a recipe of the mechanism {_MECHANISM}.")
+    facts = barrier.describe(recipe.training.dataset)
+    parameters = mechanism.parameters(facts)
+    run = barrier.open_run(facts.name, mechanism.wire_name, parameters, num_steps=1)
+    progress.say(f"run {run.run_id} is open and charged; its release may be fetched at any time")
+    run.close()
+    return run.run_id
+
+
+def download(barrier: ReleasingBarrier, run_id: str, path: Path) -> SavedEmbedding:
+    """Fetch the release of a run and write it to a file.
+
+    Args:
+        barrier: The curator.
+        run_id: A run of yours; it may be closed.
+        path: Where to write.
+
+    Returns:
+        What was written.
+    """
+    release = barrier.download_release(run_id)
+    embedding = SavedEmbedding(
+        run_id=release.run_id,
+        dataset=_facts(barrier, release.dataset),
+        parameters=release.parameters,
+        sums_KR=release.values,
+    )
+    save_embedding(path, embedding)
+    return embedding
+
+
+def train_offline(
+    path: Path, recipe: Recipe, options: SessionOptions, progress: Progress, stop: Stop
+) -> SessionResult:
+    """Train on a saved embedding as on a curator.
+
+    Args:
+        path: The saved embedding.
+        recipe: The one that its run was opened with; generator, optimizer and training may differ.
+        options: Where to write and what to start from.
+        progress: The screen.
+        stop: Asked between steps.
+
+    Returns:
+        How it ended.
+    """
+    barrier = OfflineBarrier(load_embedding(path))
+    return run_session(barrier, recipe, options, progress, stop)
+
+
+def resume_offline(
+    path: Path,
+    overrides: Mapping[str, Any],
+    options: SessionOptions,
+    progress: Progress,
+    stop: Stop,
+) -> SessionResult:
+    """Go on with a training on a saved embedding; here the checkpoint knows the next step.
+
+    Args:
+        path: The saved embedding.
+        overrides: Changed `session` values, by dotted key.
+        options: Where the run is.
+        progress: The screen.
+        stop: Asked between steps.
+
+    Returns:
+        How it ended.
+    """
+    _, manifest = checkpoint_store(options.out).load()
+    reached = (manifest.num_steps, manifest.next_step)
+    barrier = OfflineBarrier(load_embedding(path), reached=reached)
+    return resume_session(barrier, dict(overrides), options, progress, stop)
+
+
+def _facts(barrier: BarrierPort, name: str) -> dict[str, Any]:
+    facts = barrier.describe(name)
+    return {
+        "name": facts.name,
+        "channels": facts.channels,
+        "height": facts.height,
+        "width": facts.width,
+        "classes": list(facts.classes),
+        "nominal_size": facts.nominal_size,
+        "capacity": facts.capacity,
+        "epsilon": facts.epsilon,
+        "delta": facts.delta,
+    }

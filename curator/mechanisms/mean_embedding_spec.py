@@ -1,0 +1,133 @@
+"""The public parameters of a mean embedding, and the feature map that they name."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from curator.divergences.feature_maps import (
+    FeatureMap,
+    MixedFeatures,
+    PixelFeatures,
+    ScatteringFeatures,
+)
+from curator.divergences.random_features import FourierFeatures, fourier_features
+from curator.divergences.scattering import LARGEST_COEFFICIENT, Scattering
+from curator.errors import MalformedRequest
+from curator.mechanisms.specification import MAX_ROWS, NoiseMultiplier, Specification
+from curator.privacy.records import ImageSpace
+
+_MAX_FREQUENCY_VALUES = 1 << 24
+_MAX_RELEASED_VALUES = 1 << 22
+_MAX_COEFFICIENTS = 1 << 17  # sums with frequencies stay exact
+_LARGEST_LEVEL = 2.0**9  # of 2 v - max_level
+_SCATTERING_STREAM = 32  # after those of the pixels: their bandwidths are at most as many
+
+Bandwidths = Annotated[list[Annotated[float, Field(ge=1e-2, le=1e4)]], Field(max_length=32)]
+NumFeatures = Annotated[int, Field(ge=0, le=MAX_ROWS)]
+
+
+class MeanEmbeddingSpec(Specification):
+    """Public parameters of one mean-embedding run.
+
+    `num_features` are shared equally among `bandwidths` (pixels in [-1, 1]) and
+    `num_scattering_features` among `scattering_bandwidths` (units of scattering coefficients of
+    pixels in [0, 1]); each map of `feature_map` has some, and no other. `scattering_share` is the
+    part of the squared norm that scattering has in `mix`. `count_scale` is the constant c stacked
+    below the features so that counts are noised too.
+    """
+
+    feature_map: Literal["rff", "scattering-rff", "mix"] = "rff"
+    num_features: NumFeatures
+    bandwidths: Bandwidths
+    num_scattering_features: NumFeatures = 0
+    scattering_bandwidths: Bandwidths = Field(default_factory=list)
+    scattering_share: Annotated[float, Field(ge=0.01, le=0.99)] = 0.6
+    feature_seed: Annotated[int, Field(ge=0, lt=2**63)]
+    noise_multiplier: NoiseMultiplier
+    count_scale: Annotated[float, Field(ge=1e-3, le=10)]
+
+    @property
+    def width(self) -> int:
+        """Number of features of the map."""
+        return self.num_features + self.num_scattering_features
+
+    @model_validator(mode="after")
+    def _check_shares(self) -> Self:
+        pixels = (self.feature_map != "scattering-rff", "", self.num_features, self.bandwidths)
+        scattering = (
+            self.feature_map != "rff",
+            "scattering_",
+            self.num_scattering_features,
+            self.scattering_bandwidths,
+        )
+        for used, prefix, num_features, bandwidths in (pixels, scattering):
+            names = f"num_{prefix}features and {prefix}bandwidths"
+            if used != (num_features > 0) or used != (len(bandwidths) > 0):
+                msg = f"{names} must be given for the maps that use them, and be 0 and [] otherwise"
+                raise ValueError(msg)
+            if used and num_features % (2 * len(bandwidths)):
+                msg = f"num_{prefix}features must be a multiple of twice the number of bandwidths"
+                raise ValueError(msg)
+        if self.width > MAX_ROWS:
+            msg = f"at most {MAX_ROWS} features together"
+            raise ValueError(msg)
+        return self
+
+
+def feature_map(spec: MeanEmbeddingSpec, space: ImageSpace) -> FeatureMap:
+    """Build the map of a specification.
+
+    Args:
+        spec: Parameters of the run.
+        space: Public image space of the data set.
+
+    Returns:
+        The map; it depends on these two alone.
+
+    Raises:
+        MalformedRequest: If the features are too many for images of this size.
+
+    Privacy:
+        Reads the request and public facts only.
+    """
+    scattering = Scattering(channels=space.channels, height=space.height, width=space.width)
+    values = spec.num_features * space.dimension
+    values += spec.num_scattering_features * scattering.num_coefficients
+    if (
+        values // 2 > _MAX_FREQUENCY_VALUES
+        or (spec.width + 1) * space.num_classes > _MAX_RELEASED_VALUES
+        or (spec.num_scattering_features and scattering.num_coefficients > _MAX_COEFFICIENTS)
+    ):
+        detail = "num_features: too many for images and classes of this data set"
+        raise MalformedRequest(detail)
+    parts: list[FeatureMap] = []
+    if spec.num_scattering_features:
+        fourier = _scattering_frequencies(spec, scattering.num_coefficients)
+        parts.append(
+            ScatteringFeatures(fourier=fourier, scattering=scattering, max_level=space.max_level)
+        )
+    if spec.num_features:
+        fourier = fourier_features(
+            dimension=space.dimension,
+            largest_input=_LARGEST_LEVEL,
+            num_features=spec.num_features,
+            bandwidths=tuple(spec.bandwidths),
+            seed=spec.feature_seed,
+        )
+        parts.append(PixelFeatures(fourier=fourier, max_level=space.max_level))
+    if len(parts) == 1:
+        return parts[0]
+    return MixedFeatures(first=parts[0], second=parts[1], share=spec.scattering_share)
+
+
+def _scattering_frequencies(spec: MeanEmbeddingSpec, num_coefficients: int) -> FourierFeatures:
+    return fourier_features(
+        dimension=num_coefficients,
+        largest_input=LARGEST_COEFFICIENT,
+        num_features=spec.num_scattering_features,
+        bandwidths=tuple(spec.scattering_bandwidths),
+        seed=spec.feature_seed,
+        first_stream=_SCATTERING_STREAM,
+    )
