@@ -72,8 +72,9 @@ class PrivateRecords:
         Privacy:
             Keeping a subset of an overflowing sample is free for a mechanism that bounds the whole
             batch (ACCOUNTING 1.5). As many units are drawn and as many rows copied whatever the
-            sample's size. A record that cannot be gathered empties the batches it is sampled into
-            instead of raising: an error that depends on what was sampled would be a release.
+            sample's size. A record that cannot be read is left out of the batches it is sampled
+            into, alone, instead of raising: an error that depends on what was sampled would be a
+            release.
         """
         try:
             count = draw_count(self._units.num_units, rate, noise)
@@ -104,15 +105,20 @@ class PrivateRecords:
     def _gather(self, rows: Indices, units: Indices) -> RecordBatch:
         """Copy rows, as many whatever was sampled, so that memory traffic tells nothing.
 
-        A record that was drawn beyond the sample's size must not matter, so if the copy fails it
-        is done again with what was sampled alone.
+        If the copy fails it is done again one by one, with what was sampled alone: neither a
+        record beyond the sample's size nor a companion may matter.
         """
         try:
             levels, labels = self._copied(rows)
         except Exception:  # noqa: BLE001 - as above
-            kept = units >= 0
             levels, labels = self._blank(len(rows))
-            levels[kept], labels[kept] = self._copied(rows[kept])
+            units = units.copy()
+            for place in np.flatnonzero(units >= 0):
+                one = slice(place, place + 1)
+                try:
+                    levels[one], labels[one] = self._copied(rows[one])
+                except Exception:  # noqa: BLE001 - this record contributes nothing
+                    levels[one], labels[one], units[one] = 0, 0, -1
         mask = torch.from_numpy(units >= 0)
         return RecordBatch(
             levels_MD=_masked(torch.from_numpy(levels), mask.unsqueeze(1)),
