@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import grpc
 import pytest
 import torch
 
 from analyst.client.codec import encode_step
+from analyst.client.run import Run
 from analyst.errors import RequestRefused
 from protos.weir.v1 import service_pb2_grpc
-from tests.e2e.conftest import SINKHORN, Local, batch, token
+from protos.weir.v1.refusal_pb2 import Refusal
+from tests.e2e.conftest import SINKHORN, Local, Process, batch, digits_folder, token
 
 pytestmark = pytest.mark.e2e
 
@@ -63,3 +67,46 @@ def test_other_images_and_other_analysts_get_nothing(local: Local, name: str) ->
             with pytest.raises(RequestRefused) as caught:
                 barrier.resume_run(run.run_id)
             assert caught.value.reason == "UNKNOWN_RUN"
+
+
+def test_the_replay_matrix(tmp_path: Path, serve: Callable[..., Process]) -> None:
+    """The same step after a reconnect, with other images, by others, and after a restart."""
+    folder = digits_folder(tmp_path / "curator")
+    first = serve(folder)
+    images, labels = batch()
+    with first.connect() as barrier:
+        run = barrier.open_run("digits", "dp-sinkhorn", SINKHORN, num_steps=50)
+        before = run.gradient(images, labels)
+        spent = barrier.budget("digits").spent
+    with first.connect() as barrier:  # a new connection
+        again = barrier.resume_run(run.run_id)
+        again.next_step = 1
+        assert again.gradient(images, labels).equal(before)
+        again.next_step = 1
+        assert refusal(again, images * 0.5, labels) == "STEP_CONFLICT"
+        again.next_step = 7
+        assert refusal(again, images, labels) == "STEP_OUT_OF_ORDER"
+        assert barrier.budget("digits").spent == spent
+    with first.connect("bob") as other:
+        again._connection = other._connection
+        again.next_step = 1
+        assert refusal(again, images, labels) == "UNKNOWN_RUN"
+    first.kill()
+    with serve(folder).connect() as barrier:
+        again = barrier.resume_run(run.run_id)
+        after = again.next_step
+        assert after > 2
+        again.next_step = 1
+        assert refusal(again, images, labels) == "STEP_LOST"
+        again.next_step = after
+        assert not again.gradient(images, labels).equal(before)
+        assert barrier.budget("digits").spent > spent
+
+
+def refusal(run: Run, images: torch.Tensor, labels: torch.Tensor) -> str:
+    """Ask the run's connection for one step without the client's own recovery."""
+    request = encode_step(run.run_id, run.next_step, images, labels)
+    with pytest.raises(grpc.RpcError) as caught:
+        run._connection.stub.Step(request, metadata=run._connection._metadata, timeout=60)
+    trailing = dict(caught.value.trailing_metadata())  # type: ignore[attr-defined]
+    return Refusal.FromString(trailing["weir-refusal-bin"]).reason

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -287,3 +289,29 @@ def test_used_up_runs_are_forgotten_in_the_end(ctx: Context) -> None:
         answer(ctx, run.run_id, 1)
     ctx.executor.shutdown(wait=True)
     assert len(ctx.live_runs) <= 9
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_close_that_races_steps_never_under_counts(seed: int) -> None:
+    """Whatever was answered is charged, though the run is closed in the middle of its steps."""
+    ctx = context()
+    run = opened(ctx, num_steps=400)
+    answered: list[int] = []
+    start = threading.Barrier(2)
+
+    def step_on() -> None:
+        start.wait()
+        for number in range(1, 401):
+            try:
+                answered.append(answer(ctx, run.run_id, number).step)
+            except RunClosed:
+                return
+
+    stepper = threading.Thread(target=step_on)
+    stepper.start()
+    start.wait()
+    time.sleep(0.002 * seed)
+    state = close_run(ctx, ALICE, run.run_id)
+    stepper.join()
+    assert not state.is_open
+    assert max(answered, default=0) <= ctx.ledger.run(run.run_id).used <= len(answered) + 1
