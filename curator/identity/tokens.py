@@ -163,6 +163,17 @@ class TokenTable:
         token = authorization.removeprefix(_SCHEME).encode("utf-8", "replace")
         return self._known((Proof.TOKEN, _hash(token)))
 
+    def recognise(self, digest: str) -> Caller:
+        """Return whose token has a hash, for what was begun with it; it ends with the token.
+
+        Args:
+            digest: By `token_digest`.
+
+        Returns:
+            The caller; once the token has ended, it is `Unauthenticated` as for the token itself.
+        """
+        return self._known((Proof.TOKEN, digest))
+
     def _known(self, offered: tuple[Proof, str]) -> Caller:
         """Return whose proof it is.
 
@@ -217,6 +228,15 @@ def _place(table: list[Entry], name: str) -> int:
             return place
     msg = f"there is no caller '{name}'; 'curator analyst list' shows them"
     raise NoSuchCaller(msg)
+
+
+def token_digest(token: str) -> str:
+    """Return what is kept of a token.
+
+    Args:
+        token: As its caller sends it.
+    """
+    return _hash(token.encode("utf-8", "replace"))
 
 
 def _hash(proof: bytes) -> str:

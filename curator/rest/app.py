@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import logging
-import secrets
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
-from fastapi import Depends, FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from starlette.exceptions import HTTPException
+from fastapi import Depends, FastAPI, Response
 
-from curator.errors import CuratorError, MalformedRequest
+from curator.clock import utc_now
 from curator.identity.tokens import TokenTable
+from curator.rest.dashboard import Watched, add_dashboard, add_metrics
+from curator.rest.door import caller_of, create_door
 from curator.rest.models import BudgetAnswer, Dataset, Head, Readiness, Run
-from curator.rest.peer import PEER_CERTIFICATE
-from curator.rest.permissions import OPEN_ROUTES, require_permission
-from curator.rest.problems import document_problems, problem_of, problem_of_status
+from curator.rest.problems import document_problems
+from curator.rest.sessions import Sessions
+from curator.rest.shield import add_shield
+from curator.rest.sign_in import add_sign_in
 from curator.service.caller import Caller
+from curator.service.certificate import Signer
 from curator.service.context import Context
 from curator.service.find_run import run_of
 from curator.service.report import (
@@ -30,59 +27,43 @@ from curator.service.report import (
     report_budget,
     report_share,
 )
-from curator.telemetry.log import log_request
 
-_logger = logging.getLogger(__name__)
-_BEARER = Depends(
-    HTTPBearer(
-        auto_error=False,
-        description="The token of your credentials file; not needed with a client certificate.",
-    )
-)
+_CALLER = Depends(caller_of)
 
 
-def create_app(context: Context, tokens: TokenTable, is_ready: Callable[[], bool]) -> FastAPI:
+def create_app(
+    context: Context, tokens: TokenTable, is_ready: Callable[[], bool], signer: Signer
+) -> FastAPI:
     """Build the application.
 
     Args:
         context: The collaborators of the use cases.
         tokens: Who may ask.
         is_ready: Whether the curator takes steps now.
+        signer: Signs privacy certificates.
 
     Returns:
-        The application; it reads and never writes.
+        The application; it reads the ledger and never writes.
     """
-
-    def door(request: Request, offered: HTTPAuthorizationCredentials | None = _BEARER) -> None:
-        """Find out who asks, and whether they may, before anything of the request is read."""
-        route = request.scope["route"].path
-        if route in OPEN_ROUTES:
-            return
-        authorization = None if offered is None else f"Bearer {offered.credentials}"
-        caller = tokens.identify(authorization, request.scope.get(PEER_CERTIFICATE))
-        request.state.caller = caller
-        require_permission(route, caller.role)
-
+    sessions = Sessions(tokens)
     app = FastAPI(
         title="Weir curator",
         summary="What a data set's privacy budget is; read-only.",
         version="1",
-        dependencies=[Depends(door)],
+        docs_url=None,  # their pages run scripts from elsewhere, beside the dashboard's session
+        redoc_url=None,
+        dependencies=[Depends(create_door(tokens, sessions))],
     )
     _add_datasets(app, context)
     _add_runs(app, context)
     _add_health(app, is_ready)
-    _add_shield(app)
+    watched = Watched(context=context, signer=signer, clock=utc_now, is_ready=is_ready)
+    add_dashboard(app, watched)
+    add_metrics(app, watched)
+    add_sign_in(app, sessions)
+    add_shield(app, context.telemetry)
     document_problems(app)
     return app
-
-
-def _caller(request: Request) -> Caller:
-    caller: Caller = request.state.caller
-    return caller
-
-
-_CALLER = Depends(_caller)
 
 
 def _add_datasets(app: FastAPI, context: Context) -> None:
@@ -138,45 +119,3 @@ def _add_health(app: FastAPI, is_ready: Callable[[], bool]) -> None:
         ready = is_ready()
         response.status_code = 200 if ready else 503
         return Readiness(status="ready" if ready else "not ready")
-
-
-def _add_shield(app: FastAPI) -> None:
-    """Convert every exception to constant words, and log one line per request."""
-
-    def on_curator_error(request: Request, error: Exception) -> JSONResponse:
-        known = error if isinstance(error, CuratorError) else CuratorError()
-        return problem_of(known, request.state.request_id)
-
-    def on_validation_error(request: Request, _: Exception) -> JSONResponse:
-        return problem_of(MalformedRequest(), request.state.request_id)
-
-    def on_http_error(request: Request, error: Exception) -> JSONResponse:
-        if not isinstance(error, HTTPException):
-            return problem_of(CuratorError(), request.state.request_id)
-        allow = (error.headers or {}).get("Allow")
-        return problem_of_status(error.status_code, request.state.request_id, allow)
-
-    app.add_exception_handler(CuratorError, on_curator_error)
-    app.add_exception_handler(RequestValidationError, on_validation_error)
-    app.add_exception_handler(HTTPException, on_http_error)
-
-    @app.middleware("http")
-    async def shield(
-        request: Request, call_next: Callable[[Request], Awaitable[Response]]
-    ) -> Response:
-        started = time.monotonic()
-        request.state.request_id = request_id = secrets.token_hex(8)
-        try:
-            response = await call_next(request)
-        except Exception:  # noqa: BLE001 - its text may hold anything, so it goes nowhere
-            response = problem_of(CuratorError(), request_id)
-        caller: Caller | None = getattr(request.state, "caller", None)
-        log_request(
-            _logger,
-            request_id=request_id,
-            method=f"REST {request.method}",
-            caller="" if caller is None else caller.name,
-            outcome=str(response.status_code),
-            seconds=time.monotonic() - started,
-        )
-        return response

@@ -13,8 +13,11 @@ from curator.service.caller import Role
 _EVERY_ROLE = frozenset(Role)
 _READS_EVERYTHING = frozenset({Role.STEWARD, Role.AUDITOR})
 
-OPEN_ROUTES: Final = frozenset({"/healthz", "/readyz"})
+OPEN_ROUTES: Final = frozenset({"/healthz", "/readyz", "/sign-in", "/sign-out"})
 """Answered to strangers too, as is the schema: they say nothing about data or callers."""
+
+BROWSER_ROUTES: Final = frozenset({"/", "/dashboard", "/certificates/{run_id}"})
+"""Those that a browser's session opens; a session is good for nothing else."""
 
 PERMISSIONS: Final[dict[str, frozenset[Role]]] = {
     "/v1/datasets": _EVERY_ROLE,
@@ -23,6 +26,10 @@ PERMISSIONS: Final[dict[str, frozenset[Role]]] = {
     "/v1/runs": _EVERY_ROLE,
     "/v1/runs/{run_id}": _EVERY_ROLE,
     "/v1/ledger/head": _READS_EVERYTHING,
+    "/": _EVERY_ROLE,
+    "/dashboard": _EVERY_ROLE,
+    "/certificates/{run_id}": _EVERY_ROLE,
+    "/metrics": _READS_EVERYTHING,
 }
 
 

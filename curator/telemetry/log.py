@@ -8,12 +8,23 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import sys
 from datetime import UTC, datetime
-from typing import final
+from typing import Final, final
 
 _FIELDS = ("request_id", "method", "caller", "outcome", "duration")
-_BUCKETS = (0.01, 0.1, 1.0, 10.0)
+BUCKET_SECONDS: Final = (0.01, 0.1, 1.0, 10.0)
+"""Upper bounds of the durations that are told: in the log, the metrics and the traces alike."""
+
+
+def duration_bound(seconds: float) -> float:
+    """Return the upper bound of a duration's bucket, infinity above the last.
+
+    Args:
+        seconds: How long a call took.
+    """
+    return next((bound for bound in BUCKET_SECONDS if seconds <= bound), math.inf)
 
 
 def duration_bucket(seconds: float) -> str:
@@ -22,10 +33,8 @@ def duration_bucket(seconds: float) -> str:
     Args:
         seconds: How long a call took.
     """
-    for bound in _BUCKETS:
-        if seconds <= bound:
-            return f"<={bound:g}s"
-    return f">{_BUCKETS[-1]:g}s"
+    bound = duration_bound(seconds)
+    return f"<={bound:g}s" if math.isfinite(bound) else f">{BUCKET_SECONDS[-1]:g}s"
 
 
 def log_request(

@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, cast
-
 import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from curator.identity.tokens import TokenTable
-from curator.rest.app import create_app
-from curator.rest.permissions import OPEN_ROUTES, PERMISSIONS
+from curator.rest.permissions import BROWSER_ROUTES, OPEN_ROUTES, PERMISSIONS
 from curator.service.caller import Role
 from tests.fakes.http import ask
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> TokenTable:
-    return TokenTable(tmp_path / "callers.json")
-
-
-@pytest.fixture
-def app(table: TokenTable) -> FastAPI:
-    return create_app(cast("Any", None), table, lambda: True)
 
 
 def test_every_route_is_listed_and_nothing_else(app: FastAPI) -> None:
@@ -31,10 +17,15 @@ def test_every_route_is_listed_and_nothing_else(app: FastAPI) -> None:
     assert routes == set(PERMISSIONS) | OPEN_ROUTES
 
 
-def test_routes_only_read(app: FastAPI) -> None:
-    for route in app.routes:
-        if isinstance(route, APIRoute):
-            assert route.methods == {"GET"}
+def test_routes_only_read_but_for_signing_in_and_out(app: FastAPI) -> None:
+    routes = [route for route in app.routes if isinstance(route, APIRoute)]
+    assert {route.path for route in routes if route.methods != {"GET"}} == {"/sign-in", "/sign-out"}
+    assert {method for route in routes for method in route.methods or ()} == {"GET", "POST"}
+
+
+def test_a_browser_s_session_opens_pages_only() -> None:
+    assert set(PERMISSIONS) > BROWSER_ROUTES
+    assert not any(route.startswith(("/v1", "/metrics")) for route in BROWSER_ROUTES)
 
 
 @pytest.mark.parametrize("role", Role)
@@ -52,5 +43,8 @@ def test_an_unlisted_route_is_refused_for_everyone(
 @pytest.mark.parametrize(
     ("role", "permitted"), [("analyst", False), ("steward", True), ("auditor", True)]
 )
-def test_the_ledger_s_head_is_for_steward_and_auditor(role: str, permitted: bool) -> None:
-    assert (Role(role) in PERMISSIONS["/v1/ledger/head"]) == permitted
+@pytest.mark.parametrize("route", ["/v1/ledger/head", "/metrics"])
+def test_head_and_metrics_are_for_steward_and_auditor(
+    route: str, role: str, permitted: bool
+) -> None:
+    assert (Role(role) in PERMISSIONS[route]) == permitted

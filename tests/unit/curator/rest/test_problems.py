@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any, cast
 
 import pytest
 from fastapi import FastAPI
 
 from curator import errors
-from curator.identity.tokens import TokenTable
-from curator.rest.app import create_app
 from curator.rest.problems import MEDIA_TYPE, STATUS, problem_of
 from tests.fakes.http import ask
 from tests.unit.curator.error_tree import example, tree
@@ -48,11 +44,6 @@ def test_a_budget_has_its_numbers_and_a_wait_its_seconds() -> None:
     assert answer.headers["Retry-After"] == "3"
 
 
-@pytest.fixture
-def app(tmp_path: Path) -> FastAPI:
-    return create_app(cast("Any", None), TokenTable(tmp_path / "callers.json"), lambda: True)
-
-
 @pytest.mark.parametrize(
     ("method", "path", "status", "reason"),
     [
@@ -81,3 +72,14 @@ def test_the_schema_says_that_errors_are_problems(app: FastAPI) -> None:
             content = operations["get"]["responses"][code]["content"]
             assert content[MEDIA_TYPE]["schema"]["$ref"].endswith("/Problem")
     assert {"Problem", "Numbers"} <= set(schema["components"]["schemas"])
+
+
+def test_an_error_has_the_request_id_of_its_log_line(
+    app: FastAPI, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", logger="curator"):
+        answer = ask(app, "/v1/datasets")
+    (line,) = [record for record in caplog.records if record.message == "request"]
+    told = vars(line)
+    assert answer.json()["instance"] == f"urn:weir-dp:request:{told['request_id']}"
+    assert (told["method"], told["outcome"]) == ("REST GET /v1/datasets", "401")

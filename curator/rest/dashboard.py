@@ -1,0 +1,86 @@
+"""The pages for people, and the metrics for Prometheus; both only read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from fastapi import Depends, FastAPI, Request, Response
+
+from curator.errors import MalformedRequest
+from curator.rest.door import caller_of
+from curator.rest.pages import HEADERS, Page
+from curator.service.caller import Caller
+from curator.service.certificate import Signer, issue_certificate
+from curator.service.context import Context
+from curator.service.find_run import run_of
+from curator.service.history import History
+from curator.service.measure import measure
+from curator.service.overview import overview
+from curator.telemetry.exposition import CONTENT_TYPE, expose
+
+_CALLER = Depends(caller_of)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Watched:
+    """What the pages and the metrics are read off."""
+
+    context: Context
+    signer: Signer
+    clock: Callable[[], datetime]
+    is_ready: Callable[[], bool]
+
+
+def add_dashboard(app: FastAPI, watched: Watched) -> None:
+    """Add the page and the certificates of closed runs.
+
+    Args:
+        app: Without these routes.
+        watched: What is shown.
+    """
+    context = watched.context
+    history = History(context.ledger)
+
+    @app.get("/dashboard", include_in_schema=False, response_model=None)
+    @app.get("/", include_in_schema=False, response_model=None)
+    def get_page(request: Request, who: Caller = _CALLER) -> Page:
+        """Everything that the caller may see."""
+        view = overview(context, history, who, watched.clock(), is_ready=watched.is_ready())
+        has_session = getattr(request.state, "has_session", False)
+        return Page("dashboard.html", view=view, has_session=has_session)
+
+    @app.get("/certificates/{run_id}", include_in_schema=False, response_model=None)
+    def get_certificate(run_id: str, who: Caller = _CALLER) -> Response:
+        """The signed certificate of a closed run, as a file.
+
+        Raises:
+            MalformedRequest: If the run is open.
+        """
+        state = run_of(context, who, run_id)
+        if state.is_open:
+            msg = "run_id: the run is open; its certificate is made when it is closed"
+            raise MalformedRequest(msg, "run_id")
+        name = f'attachment; filename="certificate-{state.run_id}.json"'
+        return Response(
+            issue_certificate(context, state, watched.signer),
+            headers={**HEADERS, "Content-Disposition": name},
+            media_type="application/json",
+        )
+
+
+def add_metrics(app: FastAPI, watched: Watched) -> None:
+    """Add the metrics, for the steward's and the auditor's credentials.
+
+    Args:
+        app: Without this route.
+        watched: What is measured.
+    """
+
+    @app.get("/metrics", include_in_schema=False, response_model=None)
+    def get_metrics() -> Response:
+        """Public facts, as Prometheus reads them."""
+        measured = measure(watched.context, is_ready=watched.is_ready())
+        text = expose([*watched.context.telemetry.samples(), *measured])
+        return Response(text, headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"})

@@ -1,0 +1,182 @@
+"""Whoever asks sees what is theirs, in every way of asking, and hostile texts stay texts."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+
+import pytest
+
+from curator.errors import LedgerUnavailable
+from curator.ledger.entries import ShareSet
+from curator.ledger.ledger import DatasetRegistration
+from curator.rest.pages import SCRIPT, STYLE
+from curator.service.context import ServedDataset
+from tests.fakes.facts import small_facts
+from tests.fakes.http import ask
+from tests.unit.curator.rest.conftest import Desk
+
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{7*7}}</title>"
+HTML = {"Accept": "text/html"}
+
+
+class Tags(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+@pytest.mark.parametrize("path", ["/", "/dashboard"])
+@pytest.mark.parametrize(
+    ("who", "seen", "hidden"),
+    [
+        ("alice", ["open_run"], ["closed_run", "bob", "BOBS_REASON"]),
+        ("bob", ["closed_run", "BOBS_REASON"], ["open_run", "alice"]),
+        ("steward", ["open_run", "closed_run", "BOBS_REASON", "alice", "bob"], []),
+        ("auditor", ["open_run", "closed_run", "BOBS_REASON", "alice", "bob"], []),
+    ],
+)
+def test_an_analyst_sees_nothing_of_others(
+    desk: Desk, path: str, who: str, seen: list[str], hidden: list[str]
+) -> None:
+    desk.scene.ledger.decide(ShareSet(dataset="digits", analyst="alice", epsilon=5.0))
+    desk.scene.ledger.decide(ShareSet(dataset="digits", analyst="bob", epsilon=4.0))
+    reason = type("Bobs", (LedgerUnavailable,), {"reason": "BOBS_REASON"})
+    desk.scene.refuse("bob", reason, 1)
+    answer = ask(desk.app, path, token=desk.token[who])
+    text = answer.text.replace(STYLE, "").replace(SCRIPT, "")
+    assert answer.status_code == 200
+    for word in seen:
+        assert getattr(desk, word, word)[:12] in text
+    for word in hidden:
+        assert getattr(desk, word, word)[:12] not in text
+    digest = desk.scene.ledger.head()[1]
+    assert (digest in text) == (who in {"steward", "auditor"})
+    total = desk.scene.ledger.statement("digits").spent_epsilon
+    assert f"{total:.4f}" in text
+
+
+@pytest.mark.parametrize(
+    ("who", "run", "status"),
+    [
+        ("bob", "closed_run", 200),
+        ("steward", "closed_run", 200),
+        ("auditor", "closed_run", 200),
+        ("alice", "closed_run", 404),
+        ("bob", "open_run", 404),
+        ("alice", "open_run", 422),
+    ],
+)
+def test_a_certificate_is_for_those_who_see_the_run(
+    desk: Desk, who: str, run: str, status: int
+) -> None:
+    run_id = getattr(desk, run)
+    answer = ask(desk.app, f"/certificates/{run_id}", token=desk.token[who])
+    assert answer.status_code == status
+    if status == 200:
+        assert json.loads(answer.text)["statement"]["run"]["id"] == run_id
+        expected = f'attachment; filename="certificate-{run_id}.json"'
+        assert answer.headers["Content-Disposition"] == expected
+    if status == 404:
+        unknown = ask(desk.app, f"/certificates/{'0' * 32}", token=desk.token[who])
+        rest = ask(desk.app, f"/v1/runs/{run_id}", token=desk.token[who])
+        bodies = [one.json() | {"instance": ""} for one in (answer, unknown, rest)]
+        assert bodies[0] == bodies[1] == bodies[2]
+
+
+def test_hostile_texts_of_the_ledger_stay_texts(desk: Desk) -> None:
+    name = HOSTILE[:60]
+    facts = small_facts(classes=(HOSTILE[:64], "b", "c")).model_copy(update={"name": name})
+    desk.scene.ledger.register_dataset(
+        DatasetRegistration(
+            name=name,
+            budget=facts.budget,
+            adjacency=facts.adjacency,
+            facts_json=facts.model_dump_json(),
+        )
+    )
+    desk.scene.context.datasets[name] = ServedDataset(facts=facts, records=None)
+    desk.scene.ledger.decide(ShareSet(dataset=name, analyst=HOSTILE, epsilon=1.0))
+    desk.scene.open(name, HOSTILE, 10)
+    desk.scene.close(desk.scene.open(name, HOSTILE, 10), HOSTILE)
+    desk.scene.refuse(HOSTILE, LedgerUnavailable, 1)
+    answer = ask(desk.app, "/", token=desk.token["steward"])
+    tags = Tags(answer.text).tags
+    assert [tag for tag, _ in tags].count("script") == 1
+    assert "img" not in dict(tags)
+    assert not [name for _, attributes in tags for name in attributes if name.startswith("on")]
+    assert "49" not in answer.text.split("<h1>")[1].split("Health")[0]
+    assert answer.text.count("&lt;script&gt;alert(1)") >= 6
+    metrics = ask(desk.app, "/metrics", token=desk.token["steward"]).text
+    assert "alert" not in metrics
+    assert 'weir_open_runs{dataset="other"} 1.0' in metrics
+
+
+def test_nothing_is_loaded_from_anywhere_or_styled_inline(desk: Desk) -> None:
+    tags = Tags(ask(desk.app, "/", token=desk.token["steward"]).text).tags
+    for _, attributes in tags:
+        assert "style" not in attributes
+        assert "src" not in attributes
+        for name in ("href", "action"):
+            assert (attributes.get(name) or "/").startswith(("/", "#", "data:,"))
+
+
+def test_a_ledger_that_cannot_be_read_is_said_in_words(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        text = "disk /secret/path is full"
+        raise LedgerUnavailable(text)
+
+    monkeypatch.setattr(desk.scene.ledger, "entries", fail)
+    monkeypatch.setattr(desk.scene.ledger, "datasets", fail)
+    answer = ask(desk.app, "/", token=desk.token["alice"], headers=HTML)
+    assert answer.status_code == 503
+    assert LedgerUnavailable.public_message in answer.text
+    assert "secret" not in answer.text
+    assert ask(desk.app, "/", token=desk.token["alice"]).json()["reason"] == "LEDGER_UNAVAILABLE"
+    metrics = ask(desk.app, "/metrics", token=desk.token["steward"]).text
+    assert "weir_ledger_readable 0.0\n" in metrics
+    assert "weir_ledger_failures_total 2.0\n" in metrics
+    assert "weir_dataset_epsilon_spent" not in metrics
+
+
+def test_metrics_are_the_ledger_s_numbers(desk: Desk) -> None:
+    answer = ask(desk.app, "/metrics", token=desk.token["auditor"])
+    statement = desk.scene.ledger.statement("digits")
+    for line in (
+        f'weir_dataset_epsilon_spent{{dataset="digits"}} {statement.spent_epsilon!r}',
+        f'weir_dataset_epsilon_reserved{{dataset="digits"}} {statement.reserved_epsilon!r}',
+        'weir_dataset_epsilon_cap{dataset="digits"} 10.0',
+        'weir_open_runs{dataset="digits"} 1.0',
+        "weir_ready 1.0",
+        f"weir_ledger_entries_total {desk.scene.ledger.head()[0]}.0",
+    ):
+        assert f"\n{line}\n" in answer.text
+    for name in ("alice", "bob", desk.open_run):
+        assert name not in answer.text
+
+
+@pytest.mark.parametrize("who", ["alice", "nobody"])
+def test_metrics_are_not_for_analysts(desk: Desk, who: str) -> None:
+    answer = ask(desk.app, "/metrics", token=desk.token.get(who))
+    assert answer.status_code == (403 if who == "alice" else 401)
+
+
+def test_paths_and_methods_from_outside_are_not_counted_by_name(desk: Desk) -> None:
+    for path in ("/one/<b>", "/two", "/v1/runs/" + "f" * 32):
+        ask(desk.app, path, token=desk.token["alice"])
+    ask(desk.app, "/", method="ODDITY")
+    text = ask(desk.app, "/metrics", token=desk.token["steward"]).text
+    assert 'weir_requests_total{method="REST GET other",outcome="404"} 2.0' in text
+    assert 'weir_requests_total{method="REST GET /v1/runs/{run_id}",outcome="404"} 1.0' in text
+    assert "ODDITY" not in text
+
+
+@pytest.mark.parametrize("path", ["/docs", "/redoc"])
+def test_no_page_of_this_origin_runs_scripts_from_elsewhere(desk: Desk, path: str) -> None:
+    assert ask(desk.app, path).status_code == 404
