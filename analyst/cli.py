@@ -19,7 +19,13 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from analyst.certificate import certificate_text, verify_certificate
-from analyst.config import ConnectionConfig, ExitCode, connection_config, parse
+from analyst.config import (
+    ConnectionConfig,
+    ExitCode,
+    connection_config,
+    member_connection,
+    parse,
+)
 from analyst.embedding import EmbeddingError
 from analyst.embedding.command import run_download, run_offline_training
 from analyst.errors import (
@@ -37,13 +43,17 @@ from analyst.recipes import RecipeError, list_recipes, load_recipe
 from analyst.recipes.flags import read_overrides
 from analyst.recipes.load import recipe_text
 from analyst.training.checkpoint import CheckpointError
+from analyst.training.federation import FederationError, MemberConfig
+from analyst.training.federation.commands import SEVERAL, Together
+from analyst.training.federation.flags import access_words, federation_config
+from analyst.training.federation.folder import check_one_run
 from analyst.training.grid import save_grid
 from analyst.training.loop import Outcome
 from analyst.training.outputs import checkpoint_store
 from analyst.training.planning import explain_refusal, plan_table, show_refusal, statement
 from analyst.training.ports import BarrierPort
 from analyst.training.progress import Progress
-from analyst.training.session import SessionOptions, resume_session, run_session
+from analyst.training.session import SessionOptions, SessionResult, resume_session, run_session
 from analyst.training.stop import stop_on_signals
 
 Connect = Callable[[ConnectionConfig], AbstractContextManager[BarrierPort]]
@@ -57,6 +67,7 @@ _EXIT_CODES: tuple[tuple[type[AnalystError], ExitCode], ...] = (
     (CuratorUnreachable, ExitCode.UNREACHABLE),
     (ProtocolError, ExitCode.PROTOCOL),
     (RecipeError, ExitCode.RECIPE),
+    (FederationError, ExitCode.RECIPE),
     (CheckpointError, ExitCode.FILES),
     (ImageFileError, ExitCode.FILES),
     (EvaluationError, ExitCode.FILES),
@@ -79,9 +90,8 @@ def main(argv: Sequence[str] | None = None, *, connect: Connect | None = None) -
         AnalystError: Only with --debug; otherwise it becomes a message and an exit code.
     """
     arguments = parse(argv)
-    command = _COMMANDS[arguments.command]
     try:
-        return command(arguments, connect or _connect)
+        return _run(arguments, connect or _connect)
     except AnalystError as error:
         if arguments.debug:
             raise
@@ -110,7 +120,21 @@ def _connect(config: ConnectionConfig) -> AbstractContextManager[BarrierPort]:
     )
 
 
+def _run(arguments: argparse.Namespace, connect: Connect) -> ExitCode:
+    several = federation_config(arguments) if "curator" in arguments else None
+    if several is None or arguments.command not in SEVERAL:
+        return _COMMANDS[arguments.command](arguments, connect)
+
+    def reach(member: MemberConfig) -> AbstractContextManager[BarrierPort]:
+        return connect(member_connection(member, arguments))
+
+    result = SEVERAL[arguments.command](Together(arguments, several, reach, _print, _say))
+    completed = result is None or _say_outcome(result, arguments)
+    return ExitCode.OK if completed else ExitCode.INTERRUPTED
+
+
 def _train(arguments: argparse.Namespace, connect: Connect) -> ExitCode:
+    check_one_run(arguments.out)
     overrides = read_overrides(arguments)
     options = SessionOptions(out=arguments.out, start_from=arguments.start_from)
     progress = Progress(sys.stderr)
@@ -120,20 +144,26 @@ def _train(arguments: argparse.Namespace, connect: Connect) -> ExitCode:
         else:
             recipe = load_recipe(arguments.recipe, overrides)
             result = run_session(barrier, recipe, options, progress, stop)
-        if result.outcome is Outcome.STOPPED:
-            _say(f"stopped after {result.num_updates:,} updates; a checkpoint was saved")
-            _say_how_to_resume(arguments)
-            return ExitCode.INTERRUPTED
-        _say(f"finished: {result.num_updates:,} updates in {arguments.out}")
-        if arguments.show_refusal:
+        completed = _say_outcome(result, arguments)
+        if completed and arguments.show_refusal:
             _print(show_refusal(barrier, result.recipe))
-    return ExitCode.OK
+    return ExitCode.OK if completed else ExitCode.INTERRUPTED
+
+
+def _say_outcome(result: SessionResult, arguments: argparse.Namespace) -> bool:
+    """Say how a sitting ended; return whether the run is complete."""
+    if result.outcome is Outcome.STOPPED:
+        _say(f"stopped after {result.num_updates:,} updates; a checkpoint was saved")
+        _say_how_to_resume(arguments)
+        return False
+    _say(f"finished: {result.num_updates:,} updates in {arguments.out}")
+    return True
 
 
 def _plan(arguments: argparse.Namespace, connect: Connect) -> ExitCode:
     recipe = load_recipe(arguments.recipe, read_overrides(arguments))
+    asked = {"num_steps": arguments.for_steps, "epsilon": arguments.for_epsilon}
     with connect(connection_config(arguments)) as barrier:
-        asked = {"num_steps": arguments.for_steps, "epsilon": arguments.for_epsilon}
         _print(plan_table(barrier, recipe, **asked))
     return ExitCode.OK
 
@@ -237,12 +267,7 @@ def _report(error: AnalystError, arguments: argparse.Namespace) -> ExitCode:
 
 def _say_how_to_resume(arguments: argparse.Namespace) -> None:
     if arguments.command == "train" and checkpoint_store(arguments.out).exists():
-        access = f"--credentials {arguments.credentials}" if arguments.credentials else ""
-        access = access or "--insecure-loopback"
-        _say(
-            f"to go on: analyst train --resume --out {arguments.out} "
-            f"--curator {arguments.curator} {access}"
-        )
+        _say(f"to go on: analyst train --resume --out {arguments.out} {access_words(arguments)}")
 
 
 def _say(text: str) -> None:

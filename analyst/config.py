@@ -16,15 +16,29 @@ from analyst.embedding.flags import add_embedding
 from analyst.evaluation.flags import add_evaluate, add_export
 from analyst.recipes import Recipe
 from analyst.recipes.flags import add_recipe_flags
+from analyst.training.federation import MemberConfig
+from analyst.training.federation.flags import (
+    access_problem,
+    add_curators,
+    add_rule,
+    check_one_curator,
+)
 
-__all__ = ["ConnectionConfig", "ExitCode", "Recipe", "connection_config", "parse"]
+__all__ = [
+    "ConnectionConfig",
+    "ExitCode",
+    "Recipe",
+    "connection_config",
+    "member_connection",
+    "parse",
+]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConnectionConfig:
     """How to reach a curator."""
 
-    target: str  # HOST:PORT
+    target: str  # HOST:PORT or unix:/path
     credentials: Path | None
     insecure_loopback: bool
     timeout_s: float
@@ -49,9 +63,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Return the arguments of one command; a usage error ends the process with its message."""
     parser = _build_parser()
     arguments = parser.parse_args(argv)
-    has_access = "curator" not in arguments or arguments.credentials or arguments.insecure_loopback
-    if not has_access:
-        parser.error("give --credentials FILE, or --insecure-loopback for a trial on this machine")
+    problem = access_problem(arguments) if "curator" in arguments else None
+    if problem is not None:
+        parser.error(problem)
     return arguments
 
 
@@ -90,11 +104,22 @@ def _build_parser() -> argparse.ArgumentParser:
 
 
 def connection_config(arguments: argparse.Namespace) -> ConnectionConfig:
-    """Return how to reach the curator that the arguments name."""
+    """Return how to reach the one curator that the arguments name."""
+    check_one_curator(arguments)
     return ConnectionConfig(
-        target=arguments.curator,
-        credentials=arguments.credentials,
+        target=arguments.curator[0],
+        credentials=arguments.credentials[0] if arguments.credentials else None,
         insecure_loopback=arguments.insecure_loopback,
+        timeout_s=arguments.timeout,
+    )
+
+
+def member_connection(member: MemberConfig, arguments: argparse.Namespace) -> ConnectionConfig:
+    """Return how to reach one of several curators."""
+    return ConnectionConfig(
+        target=member.address,
+        credentials=member.credentials,
+        insecure_loopback=member.insecure_loopback,
         timeout_s=arguments.timeout,
     )
 
@@ -109,8 +134,7 @@ def _command(
 
 def _add_connection(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("curator")
-    group.add_argument("--curator", required=True, metavar="HOST:PORT", help="its address")
-    group.add_argument("--credentials", type=Path, metavar="FILE", help="from the steward")
+    add_curators(group)
     group.add_argument(
         "--insecure-loopback", action="store_true", help="no TLS; only to this machine, for trials"
     )
@@ -137,6 +161,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="when finished, ask for one more step and explain the refusal",
     )
+    add_rule(parser)
     add_recipe_flags(parser)
 
 

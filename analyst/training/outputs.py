@@ -84,6 +84,7 @@ class Outputs:
                     "spent_epsilon": run.spent_epsilon,
                     "budget_epsilon": run.budget_epsilon,
                     "steps_per_s": round(self._progress.steps_per_s(), 3),
+                    **getattr(run, "details", {}),  # where each of several curators is
                 },
             )
         if update.num_updates % session.sample_every == 0:

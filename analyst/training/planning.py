@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from analyst.errors import BudgetExhausted
+from analyst.errors import BudgetExhausted, ShareExhausted
 from analyst.recipes import Recipe
 from analyst.recipes.mechanisms import describe_cost
 from analyst.training.ports import BarrierPort, BudgetPort, PlanPort
@@ -92,16 +92,31 @@ def _decided(budget: BudgetPort) -> str:
 def explain_refusal(error: BudgetExhausted) -> str:
     """Say in words why the curator refused, from the ledger's public numbers."""
     numbers = error.numbers
+    if isinstance(error, ShareExhausted):
+        whose, after = (
+            "your share of the data set's budget, as the steward set it",
+            (
+                "Asking again does not help; the steward can change a share. What was released is "
+                "yours;\n"
+            ),
+        )
+    else:
+        whose, after = (
+            "the promise to the people in the data",
+            (
+                "Asking again does not help: a spent budget does not refill. What was released is "
+                "yours;\n"
+            ),
+        )
     return (
         "The curator refused, and nothing was charged.\n"
-        f"  budget     epsilon {numbers.budget:.4f} at delta {numbers.delta:g}: "
-        "the promise to the people in the data\n"
+        f"  budget     epsilon {numbers.budget:.4f} at delta {numbers.delta:g}: {whose}\n"
         f"  spent      epsilon {numbers.spent:.4f} by answers that were given\n"
         f"  reserved   epsilon {numbers.reserved:.4f} by those and all open runs\n"
         f"  remaining  epsilon {numbers.remaining:.4f}\n"
         f"  asked      the request would bring the total to epsilon {numbers.asked:.4f}, "
         "past the budget\n"
-        "Asking again does not help: a spent budget does not refill. What was released is yours;\n"
+        f"{after}"
         "training on it, sampling and evaluating cost nothing more."
     )
 

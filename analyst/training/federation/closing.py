@@ -1,0 +1,60 @@
+"""End the runs of all curators, whatever one of them says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+
+from analyst.errors import AnalystError, RunClosed
+from analyst.training.federation.folder import FederationFolder
+from analyst.training.federation.member import Member
+
+
+def close_members(
+    members: Sequence[Member],
+    executor: Executor,
+    *,
+    folder: FederationFolder | None,
+    say: Callable[[str], None],
+) -> list[AnalystError]:
+    """Close every run; those of lost curators are tried once more.
+
+    Args:
+        members: All curators.
+        executor: Sends to several at once.
+        folder: Where certificates are kept; None keeps none.
+        say: Told of certificates and of what could not be closed.
+
+    Returns:
+        What went wrong, one per curator whose run may still be open.
+    """
+    futures = [(k, one, executor.submit(_close, one)) for k, one in enumerate(members) if one.run]
+    problems = []
+    for position, member, future in futures:
+        try:
+            future.result()
+        except AnalystError as error:
+            problems.append(error)
+            say(f"run {member.run_id} at {member.name} could not be closed: {error.message}")
+            say(f"unless it has ended: analyst close {member.run_id} --curator ...; it ends itself")
+            continue
+        if folder is not None and member.certificate:
+            say(f"the privacy certificate is {folder.save_certificate(position, member)}")
+    unreached = [one for one in members if one.run is None and one.problem is not None]
+    for member in unreached:
+        say(f"run {member.run_id} at {member.name} was not closed: it is lost")
+    return problems + [one.problem for one in unreached if one.problem is not None]
+
+
+def _close(member: Member) -> None:
+    """Close one run; one that has ended before hands out its certificate all the same."""
+    run = member.run
+    if run is None:
+        return
+    try:
+        run.close()
+    except RunClosed:
+        if member.barrier is None:
+            return
+        run = member.barrier.resume_run(member.run_id)
+    member.certificate = getattr(run, "certificate", "")

@@ -1,0 +1,86 @@
+"""The commands of `analyst` that take several curators."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from analyst.recipes import load_recipe
+from analyst.recipes.flags import read_overrides
+from analyst.training.federation.config import FederationConfig
+from analyst.training.federation.federation import Say
+from analyst.training.federation.member import Member
+from analyst.training.federation.sitting import (
+    ConnectMember,
+    Sitting,
+    connected,
+    train_together,
+)
+from analyst.training.federation.views import budgets, close_together, plans, refusals
+from analyst.training.loop import Outcome
+from analyst.training.progress import Progress
+from analyst.training.session import SessionResult
+from analyst.training.stop import stop_on_signals
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """What a command with several curators is given."""
+
+    arguments: argparse.Namespace
+    config: FederationConfig
+    connect: ConnectMember
+    show: Say
+    say: Say
+
+    def members(self) -> AbstractContextManager[list[Member]]:
+        """Connect to all; one that does not answer is lost, and the others are asked."""
+        return connected(self.config.curator, self.connect, tolerant=True, say=self.say)
+
+
+def _train(given: Together) -> SessionResult:
+    arguments, progress = given.arguments, Progress(sys.stderr)
+    with stop_on_signals(progress.say) as stop:
+        result = train_together(
+            Sitting(
+                arguments=arguments,
+                config=given.config,
+                connect=given.connect,
+                progress=progress,
+                stop=stop,
+            )
+        )
+    if result.outcome is Outcome.COMPLETED and arguments.show_refusal:
+        with given.members() as members:
+            refusals(members, result.recipe, given.show, given.say)
+    return result
+
+
+def _plan(given: Together) -> None:
+    arguments = given.arguments
+    recipe = load_recipe(arguments.recipe, read_overrides(arguments))
+    asked = {"num_steps": arguments.for_steps, "epsilon": arguments.for_epsilon}
+    with given.members() as members:
+        plans(members, recipe, asked, given.show, given.say)
+
+
+def _budget(given: Together) -> None:
+    with given.members() as members:
+        budgets(members, given.arguments.dataset, given.show, given.say)
+
+
+def _close(given: Together) -> None:
+    with given.members() as members:
+        close_together(members, given.arguments.run_id, given.say)
+    given.say("all runs are closed; what they did not use went back to the budgets")
+
+
+SEVERAL: dict[str, Callable[[Together], SessionResult | None]] = {
+    "train": _train,
+    "plan": _plan,
+    "budget": _budget,
+    "close": _close,
+}

@@ -1,0 +1,118 @@
+"""A federation in a TOML file: curators, each with address, credentials, data set and weight.
+
+    combine = "mean"                        # mean | round-robin | sum; optional
+    on_loss = "continue"                    # stop | continue; optional
+
+    [[curator]]
+    name = "north"                          # optional: the address
+    address = "north.example.org:50051"
+    credentials = "north.credentials.json"  # seen from this file
+    dataset = "digits"                      # optional: the recipe's
+    weight = 2.0                            # optional: 1
+
+A credential is a path here; its content is read only by `analyst.client`.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from analyst.training.federation.errors import FederationError
+from analyst.training.federation.rule import Combine, OnLoss
+
+_STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
+class MemberConfig:
+    """One curator of a federation."""
+
+    address: Annotated[str, Field(min_length=1)]  # HOST:PORT or unix:/path
+    name: str = ""  # the address if empty
+    credentials: Path | None = None
+    insecure_loopback: bool = False
+    dataset: str | None = None  # the recipe's if None
+    weight: Annotated[float, Field(gt=0)] = 1.0
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        return self.name or self.address
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
+class FederationConfig:
+    """All curators, and how they go together; what is None is left to the command line."""
+
+    curator: Annotated[tuple[MemberConfig, ...], Field(min_length=1)]
+    combine: Combine | None = None
+    on_loss: OnLoss | None = None
+
+
+_ADAPTER = TypeAdapter(FederationConfig)
+
+
+def load_federation(path: Path) -> FederationConfig:
+    """Read a federation's file.
+
+    Args:
+        path: TOML, as described in the module's docstring.
+
+    Returns:
+        The validated federation; paths of credentials are seen from the file's folder.
+
+    Raises:
+        FederationError: If it cannot be read, or a key is unknown, missing or wrong.
+    """
+    try:
+        table = tomllib.loads(path.read_text("utf-8"))
+        for member in table.get("curator", []):
+            if "credentials" in member:
+                member["credentials"] = str(path.parent / str(member["credentials"]))
+        federation = _ADAPTER.validate_json(json.dumps(table, default=str), strict=True)
+    except (OSError, UnicodeDecodeError) as error:
+        message = f"cannot read {path}: {getattr(error, 'strerror', None) or 'not UTF-8 text'}"
+        raise FederationError(message, "Check the path.") from None
+    except (tomllib.TOMLDecodeError, TypeError, AttributeError) as error:
+        message = f"{path} is not a federation in TOML: {error}"
+        raise FederationError(message, "Correct the file at that place.") from None
+    except ValidationError as error:
+        lines = [
+            f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}"
+            for item in error.errors(include_url=False)
+        ]
+        message = f"{path} is not valid:\n  " + "\n  ".join(lines)
+        raise FederationError(message, "Correct the file.") from None
+    check_members(federation.curator)
+    return federation
+
+
+def check_members(members: tuple[MemberConfig, ...]) -> None:
+    """Check that curators can be told apart, and that each can be reached with some credentials.
+
+    Args:
+        members: All curators.
+
+    Raises:
+        FederationError: If two have one name, or one data set of one curator is named twice, or
+            one has no credentials.
+    """
+    labels = [member.label for member in members]
+    twice = {label for label in labels if labels.count(label) > 1}
+    if twice:
+        message = f"two curators are called {', '.join(sorted(twice))}"
+        raise FederationError(message, "Give each a name of its own.")
+    places = [(member.address, member.dataset) for member in members]
+    if len(set(places)) < len(places):
+        message = "one data set of one curator is named twice: its budget would be spent twice"
+        raise FederationError(message, "Name each once.")
+    for member in members:
+        if member.credentials is None and not member.insecure_loopback:
+            message = f"curator {member.label} has no credentials"
+            raise FederationError(message, "Add credentials, or insecure_loopback for a trial.")
