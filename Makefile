@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
+JOBS ?= 2
+TIMED = tests/statistical/test_timing.py tests/performance  # alone, so that nothing else takes their cores
 
 .PHONY: help demo test install lint types unit e2e protos bench clean
 
@@ -35,13 +37,18 @@ types: $(STAMP) ## mypy in strict mode
 	$(BIN)/mypy
 
 unit: $(STAMP) ## unit, contract, property, statistical and architecture tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests --ignore=tests/e2e
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests --ignore=tests/e2e $(TIMED:%=--ignore=%)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(wildcard $(TIMED))
 
 e2e: $(STAMP) ## tests with real processes
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/e2e
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/e2e
 
 protos: $(STAMP) ## generate the stubs after a change of a .proto file
 	$(BIN)/python scripts/protos.py
+
+bench: $(STAMP) ## measure everything; JSON rows on standard output, some minutes
+	@for one in barrier transport training concurrency scaling; do \
+		OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.$$one || exit 1; done
 
 clean: ## remove the environment and what the demo wrote
 	rm -rf $(VENV) demo

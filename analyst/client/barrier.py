@@ -31,7 +31,7 @@ def connect(
     """Connect to a curator.
 
     Args:
-        target: HOST:PORT.
+        target: HOST:PORT, or unix:/path for a curator of the same user on this machine.
         credentials: The file that the steward handed over.
         insecure_loopback: Speak without TLS, for a curator that serves so on loopback.
         timeout: Seconds to wait for the connection.

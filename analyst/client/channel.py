@@ -1,4 +1,4 @@
-"""One connection to a curator: TLS, token or certificate, deadlines."""
+"""One connection to a curator: TLS or a local socket, token or certificate, deadlines."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import grpc
 from analyst.client.credentials import Credentials
 from analyst.client.refusals import unreachable
 from analyst.client.retry import persist
+from analyst.client.unix_socket import check_unix_socket, is_unix_socket
 from analyst.errors import CredentialsError
 from protos.weir.v1 import release_pb2, service_pb2_grpc
 
@@ -40,24 +41,27 @@ class Connection:
         """Prepare a channel; nothing is sent yet.
 
         Args:
-            target: HOST:PORT.
+            target: HOST:PORT, or unix:/path for a curator on this machine.
             credentials: Token or client certificate, and the authority to trust.
             insecure_loopback: Speak without TLS, for a curator that serves so on loopback.
 
         Raises:
             CredentialsError: If TLS is left out for an address that is not loopback, or for
-                credentials that hold a certificate.
+                credentials that hold a certificate; or if others may open the socket.
         """
-        if insecure_loopback and not _is_loopback(target):
+        is_local = is_unix_socket(target)
+        if is_local:
+            check_unix_socket(target)
+        elif insecure_loopback and not _is_loopback(target):
             msg = f"{target} is not a loopback address, so nothing is sent there without TLS."
             raise CredentialsError(msg, "Leave --insecure-loopback out.")
         token = None if credentials is None else credentials.token
-        if insecure_loopback and credentials is not None and token is None:
+        if (insecure_loopback or is_local) and credentials is not None and token is None:
             msg = "A client certificate proves nothing without TLS."
-            raise CredentialsError(msg, "Leave --insecure-loopback out, or ask for a token.")
+            raise CredentialsError(msg, "Use the port for certificates, or ask for a token.")
         self.target = target
         self._metadata = () if token is None else (("authorization", f"Bearer {token}"),)
-        if insecure_loopback:
+        if insecure_loopback or is_local:
             self._channel = grpc.insecure_channel(target, options=_OPTIONS)
         else:
             self._channel = grpc.secure_channel(target, _tls(credentials), options=_OPTIONS)

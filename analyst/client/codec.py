@@ -37,20 +37,16 @@ def encode_step(run_id: str, step: int, images: Tensor, labels: Tensor) -> relea
     """
     pixels = images.detach().to("cpu", torch.float32).contiguous().numpy()
     classes = labels.detach().to("cpu", torch.int64).contiguous().numpy()
-    return release_pb2.StepRequest(
+    request = release_pb2.StepRequest(
         run_id=run_id,
         step=step,
-        images=tensor_pb2.Tensor(
-            data=pixels.astype("<f4", copy=False).tobytes(),
-            data_type=tensor_pb2.DATA_TYPE_FLOAT32,
-            shape=pixels.shape,
-        ),
-        labels=tensor_pb2.Tensor(
-            data=classes.astype("<i8", copy=False).tobytes(),
-            data_type=tensor_pb2.DATA_TYPE_INT64,
-            shape=classes.shape,
-        ),
+        images=tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_FLOAT32, shape=pixels.shape),
+        labels=tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_INT64, shape=classes.shape),
     )
+    # assigned in place: a message that is given to another one is copied
+    request.images.data = pixels.astype("<f4", copy=False).tobytes()
+    request.labels.data = classes.astype("<i8", copy=False).tobytes()
+    return request
 
 
 def decode_gradient(response: release_pb2.StepResponse, like: Tensor) -> Tensor:
@@ -66,15 +62,14 @@ def decode_gradient(response: release_pb2.StepResponse, like: Tensor) -> Tensor:
     Raises:
         ProtocolError: If the answer does not fit the images.
     """
-    blocks = [_decode_block(block) for block in response.gradient]
+    blocks = [released_values(block) for block in response.gradient]
     if not blocks or sum(block.size for block in blocks) != like.numel():
         raise ProtocolError(*_MISUNDERSTOOD)
-    gradient = np.concatenate([block.reshape(-1) for block in blocks])
+    gradient, start = np.empty(like.numel(), dtype=np.float32), 0
+    for block in blocks:
+        gradient[start : start + block.size] = block.reshape(-1)
+        start += block.size
     return torch.from_numpy(gradient).reshape(like.shape).to(like.device, like.dtype)
-
-
-def _decode_block(block: release_pb2.GradientBlock) -> np.ndarray:
-    return np.asarray(released_values(block), dtype=np.float32)
 
 
 def released_values(block: release_pb2.GradientBlock) -> np.ndarray:
@@ -91,9 +86,10 @@ def released_values(block: release_pb2.GradientBlock) -> np.ndarray:
     """
     tensor = block.values
     dtype = _DTYPES.get(tensor.data_type)
-    if dtype is None or len(tensor.data) != math.prod(tensor.shape) * dtype.itemsize:
+    data, shape = tensor.data, tuple(tensor.shape)  # each reading of the field is a copy
+    if dtype is None or len(data) != math.prod(shape) * dtype.itemsize:
         raise ProtocolError(*_MISUNDERSTOOD)
-    values = np.frombuffer(tensor.data, dtype=dtype).reshape(tuple(tensor.shape))
+    values = np.frombuffer(data, dtype=dtype).reshape(shape)
     if block.grid:
         return np.asarray(values * block.grid, dtype=np.float64)
     if dtype.kind != "f":

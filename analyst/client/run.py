@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import functools
-import queue
-import threading
-from typing import final
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, final
 
-import grpc
 import torch
 from torch import Tensor
 
 from analyst.client.channel import Connection
 from analyst.client.codec import decode_gradient, encode_step
-from analyst.errors import CuratorUnreachable, StepLost, StepOutOfOrder
+from analyst.client.stream import StepStream
+from analyst.errors import StepLost, StepOutOfOrder
 from protos.weir.v1 import release_pb2, run_pb2
+
+DEEPEST: Final = 16
+"""As many steps may be on their way as a curator keeps answers for a stream that broke."""
 
 _SECONDS = 60.0
 _STEP_SECONDS = 180.0  # of one attempt; the answer to a repeated step is the same
@@ -34,7 +37,7 @@ class Run:
         """
         self._connection = connection
         self._patience = patience
-        self._stream: _StepStream | None = None
+        self._stream: StepStream | None = None
         self.run_id = state.run_id
         self.dataset = state.dataset
         self.num_steps = state.num_steps
@@ -65,20 +68,56 @@ class Run:
             StepLost: If the curator contradicts itself about the next step.
             StepOutOfOrder: The same.
         """
-        while True:
-            request = encode_step(self.run_id, self.next_step, images, labels)
-            try:
-                response = self._connection.persist(
-                    functools.partial(self._send, request), patience=self._patience
-                )
-            except (StepLost, StepOutOfOrder):
-                if self._resume():
-                    continue
-                raise
-            self.next_step = response.step + 1
-            self.spent_epsilon = response.spent_epsilon
-            self.budget_epsilon = response.budget_epsilon
-            return decode_gradient(response, images)
+        request = encode_step(self.run_id, self.next_step, images, labels)
+        return decode_gradient(self._first_answer([request]), images)
+
+    def gradients(
+        self, batches: Iterable[tuple[Tensor, Tensor]], *, depth: int
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Ask for the gradients of batches with several on their way, where round trips take long.
+
+        With depth k a batch is made before the answers to the k - 1 batches before it have come, so
+        its gradient meets weights that are up to k - 1 updates newer than those it was made with:
+        another algorithm than `gradient` in a loop. To the curator it is the same: steps come in
+        the ledger's order and each is charged once. After an error, what was on its way may be
+        charged: go on with `Barrier.resume_run`.
+
+        Args:
+            batches: Images and labels as for `gradient`; each is taken as late as possible.
+            depth: k from 1 to 16.
+
+        Yields:
+            The images as given, with their graph, and the released gradient, in order; until the
+            batches or the declared steps end.
+
+        Raises:
+            ValueError: If `depth` is out of range.
+        """
+        if not 1 <= depth <= DEEPEST:
+            msg = f"depth must be from 1 to {DEEPEST}"
+            raise ValueError(msg)
+        source = iter(batches)
+        images: deque[Tensor] = deque()
+        requests: deque[release_pb2.StepRequest] = deque()
+        try:
+            while True:
+                while len(requests) < depth and self.next_step + len(requests) <= self.num_steps:
+                    batch = next(source, None)
+                    if batch is None:
+                        break
+                    images.append(batch[0])
+                    step = self.next_step + len(requests)
+                    requests.append(encode_step(self.run_id, step, *batch))
+                    self._put(requests)
+                if not requests:
+                    return
+                answer = self._first_answer(requests)
+                requests.popleft()
+                yield images[0], decode_gradient(answer, images.popleft())
+        finally:
+            while requests and self._stream is not None:  # not wanted, but the ledger counts them
+                self._first_answer(requests)
+                requests.popleft()
 
     def backward(self, images: Tensor, labels: Tensor) -> None:
         """Pull the released gradient through the graph of `images`, as loss.backward() would.
@@ -112,14 +151,46 @@ class Run:
         self.certificate = state.certificate
         self.spent_epsilon = state.budget.spent
 
-    def _send(self, request: release_pb2.StepRequest) -> release_pb2.StepResponse:
-        if self._stream is None:
-            self._stream = _StepStream(self._connection)
+    def _first_answer(
+        self, requests: Sequence[release_pb2.StepRequest]
+    ) -> release_pb2.StepResponse:
+        """Return the answer to the first of the requests that are on their way.
+
+        Raises:
+            StepLost: If the curator contradicts itself about the next step.
+            StepOutOfOrder: The same.
+        """
+        while True:
+            try:
+                response = self._connection.persist(
+                    functools.partial(self._exchange, requests), patience=self._patience
+                )
+            except (StepLost, StepOutOfOrder):
+                if not self._resume():
+                    raise
+                for place, request in enumerate(requests):
+                    request.step = self.next_step + place
+                continue
+            self.next_step = response.step + 1
+            self.spent_epsilon = response.spent_epsilon
+            self.budget_epsilon = response.budget_epsilon
+            return response
+
+    def _exchange(self, requests: Sequence[release_pb2.StepRequest]) -> release_pb2.StepResponse:
+        """Send what this stream has not seen yet, and wait for the answer to the first."""
+        stream = self._put(requests)
         try:
-            return self._stream.ask(request, _STEP_SECONDS)
+            return stream.receive()
         except BaseException:
             self._drop_stream()
             raise
+
+    def _put(self, requests: Sequence[release_pb2.StepRequest]) -> StepStream:
+        if self._stream is None:
+            self._stream = StepStream(self._connection, _STEP_SECONDS)
+        for place in range(self._stream.num_waiting, len(requests)):
+            self._stream.send(requests[place])
+        return self._stream
 
     def _drop_stream(self) -> None:
         if self._stream is not None:
@@ -138,56 +209,3 @@ class Run:
         changed = state.next_step != self.next_step
         self.next_step = state.next_step
         return changed
-
-
-@final
-class _StepStream:
-    """The long-lived bidirectional stream of one run, used one step at a time."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._target = connection.target
-        self._requests: queue.SimpleQueue[release_pb2.StepRequest | None] = queue.SimpleQueue()
-        self._answers: queue.SimpleQueue[release_pb2.StepResponse | Exception] = queue.SimpleQueue()
-        self._call = connection.stream_steps(iter(self._requests.get, None))
-        threading.Thread(target=self._read, daemon=True, name="steps").start()
-
-    def ask(self, request: release_pb2.StepRequest, seconds: float) -> release_pb2.StepResponse:
-        """Send a step and wait for its answer.
-
-        Args:
-            request: The step.
-            seconds: How long to wait.
-
-        Returns:
-            The answer.
-
-        Raises:
-            CuratorUnreachable: If no answer came, or the curator ended the stream.
-            RpcError: As the curator refused.
-        """
-        self._requests.put(request)
-        try:
-            answer = self._answers.get(timeout=seconds)
-        except queue.Empty:
-            msg = f"The curator at {self._target} did not answer within {seconds:g} seconds."
-            raise CuratorUnreachable(msg, "Send the same step again.") from None
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    def close(self) -> None:
-        """End the stream."""
-        self._requests.put(None)
-        self._call.cancel()  # type: ignore[no-untyped-call]
-
-    def _read(self) -> None:
-        """Pass answers on, and at last why there are no more."""
-        end: Exception = CuratorUnreachable(
-            f"The curator at {self._target} ended the stream.", "Send the same step again."
-        )
-        try:
-            for response in self._call:
-                self._answers.put(response)
-        except grpc.RpcError as error:
-            end = error
-        self._answers.put(end)

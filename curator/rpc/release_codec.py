@@ -46,7 +46,7 @@ def encode_blocks(release: Release) -> list[release_pb2.GradientBlock]:
                 values = _encode_integers(block.integers)
                 blocks.append(release_pb2.GradientBlock(values=values, grid=block.grid))
             case FloatBlock():
-                data = block.values.numpy().astype("<f4").tobytes()
+                data = block.values.numpy().astype("<f4", copy=False).tobytes()
                 values = _tensor(data, tensor_pb2.DATA_TYPE_FLOAT32, block.values)
                 blocks.append(release_pb2.GradientBlock(values=values))
     return blocks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -14,6 +15,7 @@ from curator.rpc.identity import Authenticator
 from curator.rpc.open_calls import OpenCalls, Patience
 from curator.rpc.servicer import WeirServicer
 from curator.rpc.shield import Shield
+from curator.rpc.unix_socket import bind_unix_socket, remove_unix_socket
 from curator.service.certificate import Signer
 from curator.service.context import Context
 from protos.weir.v1 import service_pb2, service_pb2_grpc
@@ -30,6 +32,7 @@ class RpcConfig:
     port: int
     certificate_port: int | None = None  # for callers with a client certificate; needs TLS
     tls: TlsFiles | None  # None only on loopback, behind an explicit flag
+    unix_socket: Path | None = None  # for callers on this machine
     max_message_bytes: int
     reflection: bool
 
@@ -41,6 +44,7 @@ class RpcServer:
     server: grpc.Server
     port: int
     certificate_port: int | None
+    unix_socket: Path | None
     health: health.HealthServicer
     patience: Patience
 
@@ -71,6 +75,8 @@ class RpcServer:
         stopped = self.server.stop(grace_seconds)
         self.patience.stop()
         stopped.wait()
+        if self.unix_socket is not None:
+            remove_unix_socket(self.unix_socket)
 
 
 def create_server(
@@ -88,13 +94,13 @@ def create_server(
         The bound server.
 
     Raises:
-        PortUnavailable: If the port cannot be bound.
+        PortUnavailable: If a port or the socket cannot be bound.
     """
     calls = OpenCalls(_WORKERS)
     patience = Patience(calls.is_crowded)
     server = grpc.server(
         ThreadPoolExecutor(_WORKERS, thread_name_prefix="rpc"),
-        interceptors=[Shield(authenticator, calls, patience)],
+        interceptors=[Shield(authenticator, calls, patience, context.telemetry)],
         maximum_concurrent_rpcs=_WORKERS,  # one more is refused, never queued behind streams
         options=[
             ("grpc.max_receive_message_length", config.max_message_bytes),
@@ -113,10 +119,13 @@ def create_server(
         names = (_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, server)
     port, certificate_port = _bind(server, config)
+    if config.unix_socket is not None:
+        bind_unix_socket(config.unix_socket, server.add_insecure_port)
     return RpcServer(
         server=server,
         port=port,
         certificate_port=certificate_port,
+        unix_socket=config.unix_socket,
         health=health_servicer,
         patience=patience,
     )

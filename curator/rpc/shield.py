@@ -21,14 +21,16 @@ from curator.rpc.details import DETAILS_KEY, encode_details
 from curator.rpc.identity import Authenticator, Credentials
 from curator.rpc.messages import Messages
 from curator.rpc.open_calls import OpenCalls, Patience
-from curator.rpc.permissions import OPEN_METHODS, require_permission
+from curator.rpc.permissions import OPEN_METHODS, PERMISSIONS, require_permission
 from curator.rpc.status import REFUSAL_KEY, encode_refusal, status_code, status_text
 from curator.service.caller import Caller
-from curator.telemetry.log import log_request
+from curator.telemetry.counts import OTHER
+from curator.telemetry.requests import FinishedRequest, Telemetry
 
 _logger = logging.getLogger(__name__)
 _MESSAGE_SECONDS = 120.0  # for the one message of a unary call
 _IDLE_SECONDS = 900.0  # between two messages of a stream
+_NOT_REFUSED = frozenset({"OK", "CANCELLED"})
 _TAKING_SECONDS = 120.0  # until the other side has taken an answer
 
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"  # generic in the stubs only
@@ -51,11 +53,18 @@ def caller_of(context: grpc.ServicerContext) -> Caller:
 class Shield(grpc.ServerInterceptor):  # type: ignore[type-arg]
     """Authenticates every call and converts every exception."""
 
-    def __init__(self, authenticator: Authenticator, calls: OpenCalls, patience: Patience) -> None:
-        """Take the table of known callers, the counts and the deadlines."""
+    def __init__(
+        self,
+        authenticator: Authenticator,
+        calls: OpenCalls,
+        patience: Patience,
+        telemetry: Telemetry,
+    ) -> None:
+        """Take the table of known callers, the counts, the deadlines and who is told of calls."""
         self._authenticator = authenticator
         self._calls = calls
         self._patience = patience
+        self._telemetry = telemetry
 
     def intercept_service(
         self, continuation: Callable[[Details], Handler | None], handler_call_details: Details
@@ -154,13 +163,16 @@ class Shield(grpc.ServerInterceptor):  # type: ignore[type-arg]
             _abort(context, CuratorError(), request_id)
         finally:
             caller: Caller | None = getattr(context, "weir_caller", None)
-            log_request(
+            self._telemetry.finished(
                 _logger,
-                request_id=request_id,
-                method=method,
-                caller="" if caller is None else caller.name,
-                outcome=outcome,
-                seconds=time.monotonic() - started,
+                FinishedRequest(
+                    request_id=request_id,
+                    method=method if method in PERMISSIONS else OTHER,
+                    caller="" if caller is None else caller.name,
+                    outcome=outcome,
+                    seconds=time.monotonic() - started,
+                    reason="" if outcome in _NOT_REFUSED else outcome,
+                ),
             )
 
 

@@ -79,7 +79,10 @@ class PrefetchedNoise:
                 self._changed.wait_for(lambda: self._stopped or self._ready < self._most)
                 if self._stopped:
                     return
-            chunk = self._source.discrete_gaussian(_CHUNK)
+            try:
+                chunk = self._source.discrete_gaussian(_CHUNK)
+            except Exception:  # noqa: BLE001 - whoever needs noise next meets it where it is handled
+                return
             with self._changed:
                 if not self._stopped:
                     self._chunks.append(chunk)

@@ -22,6 +22,7 @@ from analyst.errors import AnalystError
 from curator.data.sampling import PrivateRecords
 from curator.ledger.sql import SqlLedger
 from curator.sanitizer.entropy import OsEntropy
+from curator.sanitizer.prefetched import PrefetchedNoise
 from curator.telemetry.log import JsonFormatter
 from tests.e2e.conftest import SINKHORN, Local, batch, token
 
@@ -66,7 +67,8 @@ STEP_PLANTS = [
     (PrivateRecords, "poisson_batch", False),
     (dp_sinkhorn.DpSinkhorn, "gradient", False),
     (clipped, "lattice_radius", False),
-    (OsEntropy, "discrete_gaussian", False),
+    (PrefetchedNoise, "discrete_gaussian", False),
+    (OsEntropy, "discrete_gaussian", True),  # there is noise that was drawn ahead
     (SqlLedger, "advance_mark", False),
     (codec, "encode_answer", False),
     (codec, "decode_step", False),
@@ -158,6 +160,7 @@ class TestRest:
         assert answer["adjacency"] == "add-or-remove-one-record"
         assert answer["unit"] == "record"
         assert answer["epsilon"] == {
+            "registered": 10.0,
             "budget": 10.0,
             "spent": 0.0,
             "reserved": 0.0,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, cast
 
 import grpc
 import pytest
@@ -108,5 +109,5 @@ def refusal(run: Run, images: torch.Tensor, labels: torch.Tensor) -> str:
     request = encode_step(run.run_id, run.next_step, images, labels)
     with pytest.raises(grpc.RpcError) as caught:
         run._connection.stub.Step(request, metadata=run._connection._metadata, timeout=60)
-    trailing = dict(caught.value.trailing_metadata())  # type: ignore[attr-defined]
-    return Refusal.FromString(trailing["weir-refusal-bin"]).reason
+    trailing: Any = cast("grpc.Call", caught.value).trailing_metadata()
+    return Refusal.FromString(dict(trailing)["weir-refusal-bin"]).reason

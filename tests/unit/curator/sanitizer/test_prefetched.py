@@ -106,3 +106,17 @@ def test_the_law_is_the_source_s() -> None:
     noise.stop()
     assert abs(float(drawn.mean())) < 6 * LATTICE_STD / 100_000**0.5
     assert abs(float(drawn.std()) / LATTICE_STD - 1) < 6 / (2 * 100_000) ** 0.5
+
+
+def test_a_source_that_fails_is_met_by_who_asks() -> None:
+    class Broken:
+        def discrete_gaussian(self, num_values: int) -> Tensor:
+            raise OSError
+
+        def uniform_words(self, num_words: int) -> Tensor:
+            raise OSError
+
+    noise = PrefetchedNoise(Broken(), 1 << 17)
+    with pytest.raises(OSError):  # noqa: PT011 - it has no text
+        noise.discrete_gaussian(1)
+    noise.stop()

@@ -1,0 +1,1 @@
+"""Measurements; each prints JSON rows. Run from the root: `python -m benchmarks.barrier`."""

@@ -1,0 +1,126 @@
+"""One step in process, over a Unix socket, TCP and TLS, beside a bare stream of the same sizes.
+
+    python -m benchmarks.transport [--steps 300] [--ways "unix socket" tcp tls] [--rpc-only]
+
+Three rows for each way: a bare echo, the product with a hollow barrier (the RPC alone: 157 KB up,
+lattice integers down), and a whole step. Each has a server process of its own; steps of the three
+take turns. Rows without a transport show what the ledger costs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+from benchmarks.echo import echo
+from benchmarks.inside import mechanism_alone, service
+from benchmarks.rows import Work, compute_as_the_curator, print_row, summary, timed
+from benchmarks.served import Shape, Way, served
+from curator.identity.listen import TlsFiles
+
+_SHAPE = Shape()
+_UP = 50 * 28 * 28 * 4 + 50 * 8
+_DOWN = 50 * 28 * 28 * 4
+_MOST_STEPS = 10_000
+_RPC_ALONE = {"rpc alone": "benchmarks.hollow"}
+_STEP = {"step": "curator.cli"}
+
+
+def over(way: Way, steps: int, served_by: Mapping[str, str]) -> None:
+    """Print the rows of one way.
+
+    Args:
+        way: How the analyst reaches the curator.
+        steps: Of each.
+        served_by: Modules that serve, by name of the row.
+    """
+    images, labels = _SHAPE.batch()
+    with ExitStack() as stack:
+        tls: TlsFiles | None = None
+        works: dict[str, Work] = {}
+        for name, module in served_by.items():
+            curator = stack.enter_context(served(way, _SHAPE, module=module))
+            run = curator.open_run(stack.enter_context(curator.connect()), _MOST_STEPS)
+            works[name] = lambda run=run: run.gradient(images, labels)  # type: ignore[misc]
+            tls = curator.folder.tls if way is Way.TLS else None
+        address = "localhost:0"
+        if way is Way.UNIX:
+            address = f"unix:{stack.enter_context(tempfile.TemporaryDirectory())}/e.sock"
+        works["bare echo"] = stack.enter_context(echo(address, bytes(_UP), _DOWN, tls))
+        warm_up(works)
+        seconds = timed(works, steps)
+    bare = statistics.median(seconds["bare echo"])
+    for name, values in seconds.items():
+        print_row(
+            benchmark="transport",
+            way=str(way),
+            what=name,
+            **summary(values),
+            share_of_bare_rate=round(bare / statistics.median(values), 3),
+            share_of_bare_rate_least=round(min(seconds["bare echo"]) / min(values), 3),
+            bytes_up=_UP,
+            bytes_down=_DOWN,
+            steps=steps,
+        )
+
+
+def in_process(steps: int) -> None:
+    """Print rows without a transport.
+
+    Args:
+        steps: Of each.
+    """
+    images, labels = _SHAPE.batch()
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        alone = stack.enter_context(mechanism_alone(_SHAPE))
+        in_memory = stack.enter_context(service(_SHAPE, None))
+        durable = stack.enter_context(service(_SHAPE, Path(folder)))
+        works: dict[str, Work] = {
+            "mechanism alone": lambda: alone(images, labels),
+            "service, ledger in memory": lambda: in_memory(images, labels),
+            "service, durable ledger": lambda: durable(images, labels),
+        }
+        warm_up(works)
+        seconds = timed(works, steps)
+    for name, values in seconds.items():
+        print_row(
+            benchmark="transport",
+            way="in process",
+            what=name,
+            **summary(values),
+            mean_ms=round(1e3 * statistics.fmean(values), 4),
+            steps=steps,
+        )
+
+
+def warm_up(works: dict[str, Work]) -> None:
+    """Take some steps that do not count: the first blocks of charged steps are small.
+
+    Args:
+        works: One step each.
+    """
+    for work in works.values():
+        for _ in range(20):
+            work()
+
+
+def main() -> None:
+    """Print the rows."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--ways", nargs="*", type=Way, default=list(Way))
+    parser.add_argument("--rpc-only", action="store_true", help="no row with a whole step")
+    arguments = parser.parse_args()
+    compute_as_the_curator()
+    if not arguments.rpc_only:
+        in_process(arguments.steps)
+    for way in arguments.ways:
+        over(way, arguments.steps, _RPC_ALONE if arguments.rpc_only else _RPC_ALONE | _STEP)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""A Unix socket for analysts on the same machine, which only the curator's own user may open.
+
+Nothing is encrypted there, since nothing leaves the machine's memory; callers still show a token.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from curator.identity.listen import PortUnavailable
+
+LONGEST_PATH: Final = 100  # of the 107 bytes that the operating system allows
+_OWNER_ONLY: Final = 0o177  # mask of the permissions that others would get
+
+
+def bind_unix_socket(path: Path, bind: Callable[[str], int]) -> None:
+    """Bind a socket, never open to others, in place of one that a killed process left.
+
+    Args:
+        path: Absolute path of the socket.
+        bind: Binds an address in the words of gRPC.
+
+    Raises:
+        PortUnavailable: If something else is at the path, or nothing can be bound there.
+    """
+    if len(os.fsencode(path)) > LONGEST_PATH or not path.is_absolute():
+        msg = f"{path}: the path of a Unix socket must be absolute, of {LONGEST_PATH} bytes at most"
+        raise PortUnavailable(msg)
+    try:
+        if _is_socket(path):
+            path.unlink()
+        with _only_for_owner():
+            bind(f"unix:{path}")
+        path.chmod(0o600)
+    except (OSError, RuntimeError):
+        msg = f"cannot listen on {path}; choose another unix_socket"
+        raise PortUnavailable(msg) from None
+
+
+def remove_unix_socket(path: Path) -> None:
+    """Remove a socket that is no longer served.
+
+    Args:
+        path: As it was bound.
+    """
+    if _is_socket(path):
+        path.unlink()
+
+
+def _is_socket(path: Path) -> bool:
+    return path.exists() and stat.S_ISSOCK(path.lstat().st_mode)
+
+
+@contextmanager
+def _only_for_owner() -> Iterator[None]:
+    """Let what is made meanwhile be its owner's alone; before any other thread makes files."""
+    before = os.umask(_OWNER_ONLY)
+    try:
+        yield
+    finally:
+        os.umask(before)

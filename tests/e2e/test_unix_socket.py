@@ -1,0 +1,89 @@
+"""A curator on a Unix socket: the same steps, tokens needed, open to its owner alone."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+import analyst
+from analyst.errors import AnalystError, CredentialsError
+from curator.bootstrap import create_curator
+from curator.config import CuratorConfig, GrpcSection, RestSection
+from curator.identity.listen import PortUnavailable
+from protos.weir.v1 import dataset_pb2, service_pb2_grpc
+from tests.e2e.conftest import SINKHORN, batch, credentials, digits_folder, run_cli
+
+pytestmark = pytest.mark.e2e
+
+
+def config(path: Path) -> CuratorConfig:
+    return CuratorConfig(grpc=GrpcSection(port=0, unix_socket=str(path)), rest=RestSection(port=0))
+
+
+def test_steps_over_a_socket(tmp_path: Path) -> None:
+    folder, path = digits_folder(tmp_path / "c"), tmp_path / "g.sock"
+    target = f"unix:{path}"
+    curator = create_curator(folder, config(path))
+    curator.start()
+    try:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        with analyst.connect(target, credentials=credentials(folder, "alice")) as barrier:
+            run = barrier.open_run("digits", "dp-sinkhorn", SINKHORN, num_steps=3)
+            assert run.gradient(*batch()).shape == batch()[0].shape
+            run.close()
+        with grpc.insecure_channel(target) as channel:
+            stub = service_pb2_grpc.WeirServiceStub(channel)
+            with pytest.raises(grpc.RpcError) as refused:
+                stub.ListDatasets(dataset_pb2.ListDatasetsRequest())
+            code: Any = refused.value
+            assert code.code() is grpc.StatusCode.UNAUTHENTICATED
+        listed = run_cli(
+            *("analyst", "budget", "--curator", target, "--dataset", "digits"),
+            *("--credentials", str(credentials(folder, "alice"))),
+        )
+        assert listed.returncode == 0, listed.stderr
+        path.chmod(0o666)
+        with pytest.raises(CredentialsError):
+            analyst.connect(target, credentials=credentials(folder, "alice"))
+    finally:
+        curator.draining.set()
+        curator.wait()
+    assert not path.exists()
+    with pytest.raises(AnalystError):
+        analyst.connect(target, credentials=credentials(folder, "alice"), timeout=0.2)
+
+
+def test_a_certificate_is_no_use_on_a_socket(tmp_path: Path) -> None:
+    folder = digits_folder(tmp_path / "c")
+    folder.add_analyst("carol", certificate=True)
+    with pytest.raises(CredentialsError, match="proves nothing"):
+        analyst.connect(f"unix:{tmp_path}/g.sock", credentials=credentials(folder, "carol"))
+
+
+@pytest.mark.parametrize("kind", ["relative", "long", "file", "nowhere"])
+def test_a_path_that_cannot_be_a_socket_is_refused(tmp_path: Path, kind: str) -> None:
+    paths = {
+        "relative": Path("g.sock"),
+        "long": tmp_path / ("x" * 120),
+        "file": tmp_path / "file",
+        "nowhere": tmp_path / "missing" / "g.sock",
+    }
+    paths["file"].write_text("kept")
+    with pytest.raises(PortUnavailable, match=r"socket"):
+        create_curator(digits_folder(tmp_path / "c"), config(paths[kind]))
+    assert paths["file"].read_text() == "kept"
+
+
+def test_a_socket_that_a_killed_curator_left_is_replaced(tmp_path: Path) -> None:
+    folder, path = digits_folder(tmp_path / "c"), tmp_path / "g.sock"
+    os.mknod(path, stat.S_IFSOCK | 0o666)
+    curator = create_curator(folder, config(path))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    curator.start()
+    curator.draining.set()
+    curator.wait()
