@@ -7,15 +7,18 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from curator.administer import administer
 from curator.administration.commands import Register
 from curator.config import load_config
 from curator.data.errors import SourceError
 from curator.data.groups import limit_groups
+from curator.data.options import Progress, SourceOptions, no_progress
 from curator.data.preflight import check_source
-from curator.data.readers import read_source
-from curator.data.store import content_fingerprint, write_store
+from curator.data.source import ingest_source
+from curator.data.store import content_fingerprint, sweep_partial, write_store
+from curator.data.survey import Survey
 from curator.folder import CuratorFolder
 from curator.identity.certificates import write_private
 from curator.ledger.ledger import DatasetExists
@@ -23,24 +26,32 @@ from curator.open_ledger import open_ledger_reader
 from curator.privacy.facts import DatasetFacts
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Added:
+    """What the steward is told about a new data set; private."""
+
+    lines: tuple[str, ...]
+    survey: Survey
+
+
 def add_dataset(
     folder: CuratorFolder,
     facts: DatasetFacts,
     source: str,
-    keys: tuple[str, str] | None = None,
-    groups_key: str | None = None,
-) -> tuple[str, ...]:
-    """Add a data set, also to a curator that is serving.
+    options: SourceOptions | None = None,
+    progress: Progress = no_progress,
+) -> Added:
+    """Add a data set, also to a curator that is serving; an interrupted command leaves nothing.
 
     Args:
         folder: The curator's folder.
         facts: What the steward declares.
-        source: Where the images are; see `curator.data.readers`.
-        keys: Array names of an NPZ file.
-        groups_key: Name of its array of groups, if the declared unit is a group.
+        source: Where the images are; see `curator.data.readers` and `curator.data.source`.
+        options: How to read it.
+        progress: Told how many image files of how many are done.
 
     Returns:
-        The preflight's lines, for the steward alone.
+        The preflight's report, for the steward alone.
 
     Raises:
         SourceError: If the source cannot be read, does not fit the declaration, or is known under
@@ -52,26 +63,50 @@ def add_dataset(
         if facts.name in registered:
             msg = f"'{facts.name}' is registered already; its budget and facts never change"
             raise DatasetExists(msg)
-        images = read_source(source, keys=keys, groups_key=groups_key)
-        report = check_source(images, facts)
+        datasets = folder.images(facts.name).parent
+        sweep_partial(datasets)
+        images, survey = ingest_source(source, options or SourceOptions(), datasets, progress)
+        lines = check_source(images, facts)
         fingerprint = content_fingerprint(images, folder.fingerprint_key.read_bytes())
         known = {name: value for name, value in _fingerprints(folder).items() if name in registered}
-        if fingerprint in known.values():
-            name = next(name for name, value in known.items() if value == fingerprint)
+        _check_new(fingerprint, known)
+        if facts.max_records_per_group is not None:
+            images = limit_groups(images, facts.max_records_per_group, datasets)
+        with _taken_back(folder, facts.name):
+            write_store(folder.images(facts.name), images)
+            named = known | {facts.name: fingerprint}
+            write_private(folder.fingerprints, json.dumps(named).encode())
+            administer(folder, Register(facts=facts))
+    return Added(lines=lines, survey=survey)
+
+
+def _check_new(fingerprint: str, known: dict[str, str]) -> None:
+    """Check that no data set has the same content.
+
+    Raises:
+        SourceError: If one has.
+    """
+    for name, value in known.items():
+        if value == fingerprint:
             msg = (
                 f"the same images are registered as '{name}': a second budget for them would "
                 "double what is released about the same people"
             )
             raise SourceError(msg)
-        if facts.max_records_per_group is not None:
-            images = limit_groups(images, facts.max_records_per_group)
-        path = folder.images(facts.name)
-        if path.exists():  # left by an interrupted command; the ledger does not know it
-            shutil.rmtree(path)
-        write_store(path, images)
-        write_private(folder.fingerprints, json.dumps(known | {facts.name: fingerprint}).encode())
-        administer(folder, Register(facts=facts))
-    return report
+
+
+@contextmanager
+def _taken_back(folder: CuratorFolder, name: str) -> Iterator[None]:
+    """Delete the stored images again unless the ledger knows them in the end."""
+    path = folder.images(name)
+    if path.exists():  # left by a killed command; the ledger does not know it
+        shutil.rmtree(path)
+    try:
+        yield
+    except BaseException:
+        if name not in _registered_names(folder):
+            shutil.rmtree(path, ignore_errors=True)
+        raise
 
 
 @contextmanager

@@ -83,6 +83,7 @@ def _serve(arguments: Namespace) -> None:
         f"ready: grpc {config.grpc.host}:{curator.rpc.port} "
         f"rest {scheme}://{config.rest.host}:{curator.rest.port} "
         f"client certificates: {curator.rpc.certificate_port or 'none'} "
+        f"unix socket: {curator.rpc.unix_socket or 'none'} "
         f"data sets: {names or 'none'}"
     )
     try:
@@ -106,6 +107,7 @@ def _overridden(config: CuratorConfig, arguments: Namespace) -> CuratorConfig:
             "host": arguments.grpc_host,
             "port": arguments.grpc_port,
             "certificate_port": arguments.grpc_certificate_port,
+            "unix_socket": arguments.grpc_unix_socket,
             "reflection": arguments.reflection or None,
         },
         "rest": {"host": arguments.rest_host, "port": arguments.rest_port},

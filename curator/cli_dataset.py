@@ -7,70 +7,15 @@ from collections.abc import Callable
 
 from pydantic import ValidationError
 
-from curator.add_dataset import add_dataset
 from curator.administer import administer
 from curator.administration.commands import (
     COMMANDS as ADMINISTRATIVE,
 )
 from curator.cli_common import UsageProblem, folder_of, reader_of, say
+from curator.cli_source import SOURCE_COMMANDS
 from curator.privacy.facts import DatasetFacts
 from curator.rest.models import Dataset
 from curator.service.steward_policy import StewardPolicy
-
-_SHAPE_PARTS = 3
-
-
-def _add_dataset(arguments: Namespace) -> None:
-    folder = folder_of(arguments)
-    facts = _facts(arguments)
-    keys = None
-    if arguments.images_key or arguments.labels_key:
-        keys = (arguments.images_key or "images", arguments.labels_key or "labels")
-    for line in add_dataset(folder, facts, arguments.source, keys, arguments.groups_key):
-        say(line)
-    say(
-        f"{facts.name} added with budget ({facts.epsilon:g}, {facts.delta:g}), "
-        f"{facts.adjacency}; the lines above are private, the declared facts are public"
-    )
-
-
-def _facts(arguments: Namespace) -> DatasetFacts:
-    """Read the declared facts.
-
-    Raises:
-        UsageProblem: If one is missing or not valid.
-    """
-    try:
-        shape = [int(part) for part in arguments.image_shape.lower().split("x")]
-    except ValueError:
-        shape = []
-    if len(shape) != _SHAPE_PARTS:
-        msg = "--image-shape must be CHANNELSxHEIGHTxWIDTH, such as 1x28x28"
-        raise UsageProblem(msg)
-    relation, _, unit = arguments.adjacency.partition("-one-")
-    try:
-        return DatasetFacts(
-            name=arguments.name,
-            channels=shape[0],
-            height=shape[1],
-            width=shape[2],
-            max_level=arguments.max_level,
-            classes=tuple(part.strip() for part in arguments.classes.split(",")),
-            nominal_size=arguments.nominal_size,
-            max_size=arguments.max_size,
-            sampling_rate=arguments.sampling_rate,
-            capacity=arguments.capacity,
-            relation=relation,
-            unit=unit,
-            max_records_per_group=arguments.max_records_per_group,
-            epsilon=arguments.epsilon,
-            delta=arguments.delta,
-        )
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        name = ".".join(str(part) for part in first["loc"]) or "data set"
-        msg = f"{name}: {first['msg']}"
-        raise UsageProblem(msg) from None
 
 
 def _list_datasets(arguments: Namespace) -> None:
@@ -163,7 +108,7 @@ def _rule(text: str) -> tuple[str, object]:
 
 
 DATASET_COMMANDS: dict[str, Callable[[Namespace], None]] = {
-    "dataset add": _add_dataset,
+    **SOURCE_COMMANDS,
     "dataset list": _list_datasets,
     "dataset pause": _turn,
     "dataset resume": _turn,

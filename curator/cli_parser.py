@@ -86,6 +86,11 @@ def _serve(commands: Commands) -> None:
         help="for callers with a client certificate (default: the configuration); 0 takes a free "
         "port",
     )
+    serve.add_argument(
+        "--grpc-unix-socket",
+        metavar="PATH",
+        help="also listen on this socket, for analysts of the same user on this machine",
+    )
     serve.add_argument("--rest-host", help="address for REST (default: the configuration)")
     serve.add_argument("--rest-port", type=int, help="0 takes a free port")
     serve.add_argument(

@@ -6,21 +6,24 @@ Shape legend: N records, U units.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from curator.data.images import LabelledImages
+from curator.data.scratch import gathered
 
 Indices = npt.NDArray[np.int64]
 
 
-def limit_groups(images: LabelledImages, most: int) -> LabelledImages:
+def limit_groups(images: LabelledImages, most: int, scratch: Path | None = None) -> LabelledImages:
     """Keep the first records of each group, as stored, and bring each group's records together.
 
     Args:
         images: Records with their groups.
         most: Public number K of records that a group may keep.
+        scratch: A folder with room for them, to gather them on disk and not in memory.
 
     Returns:
         At most `most` records of each group, groups side by side, numbered without gaps.
@@ -39,8 +42,9 @@ def limit_groups(images: LabelledImages, most: int) -> LabelledImages:
     together = images.groups[order]
     firsts = np.searchsorted(together, together, side="left")
     kept = order[np.arange(len(order)) - firsts < most]
+    levels = images.levels
     return LabelledImages(
-        levels=np.ascontiguousarray(images.levels[kept]),
+        levels=levels[kept] if scratch is None else gathered(levels, kept, scratch),
         labels=images.labels[kept],
         groups=images.groups[kept],
         max_per_group=most,

@@ -57,7 +57,12 @@ def _size(images: LabelledImages, facts: DatasetFacts) -> tuple[int, tuple[str, 
         SourceError: If there are groups where none are declared, or none where they are.
     """
     if (images.groups is None) != (facts.max_records_per_group is None):
-        msg = f"the declared unit is a {facts.unit}; groups are given with --groups-key"
+        there = "there are groups" if images.groups is not None else "there are no groups"
+        msg = (
+            f"the declared unit is a {facts.unit} and {there}; they are named by --groups-key, or "
+            "by the column 'group' of the --labels table: give both --adjacency "
+            "add-or-remove-one-group and groups, or neither"
+        )
         raise SourceError(msg)
     declared = f"(declared nominal size {facts.nominal_size})"
     if images.groups is None or facts.max_records_per_group is None:

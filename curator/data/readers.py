@@ -2,7 +2,8 @@
 
 PATH.npz                   arrays images/labels, or x_train/y_train, or --images-key/--labels-key
 IMAGES.idx[.gz],LABELS...  two IDX files, separated by a comma
-DIRECTORY                  with MNIST's four file names: the training pair is taken
+DIRECTORY                  with MNIST's four file names: the training pair is taken; folders of
+                           image files are read by `curator.data.source`
 sklearn:digits             scikit-learn's 1,797 handwritten digits
 sklearn:digits-private     the same without every fifth record, which is declared public
 """
@@ -54,7 +55,10 @@ def read_source(
     if not path.exists():
         msg = f"{source}: there is no such file or source"
         raise SourceError(msg)
-    msg = f"{source}: give an .npz file, a pair IMAGES,LABELS of IDX files, or a folder with them"
+    msg = (
+        f"{source}: give a folder of images, an .npz file, a pair IMAGES,LABELS of IDX files, or a "
+        "folder with them"
+    )
     raise SourceError(msg)
 
 
@@ -64,14 +68,31 @@ def _read_idx_directory(folder: Path) -> LabelledImages:
     Raises:
         SourceError: If the files are not there.
     """
+    pair = _idx_pair(folder)
+    if pair is None:
+        msg = f"{folder}: holds no train-images-idx3-ubyte and train-labels-idx1-ubyte (or .gz)"
+        raise SourceError(msg)
+    images, labels = pair
+    return labelled_images(str(folder), read_idx(images), read_idx(labels))
+
+
+def holds_idx(folder: Path) -> bool:
+    """Return whether a folder holds MNIST's training pair.
+
+    Args:
+        folder: Any folder.
+    """
+    return _idx_pair(folder) is not None
+
+
+def _idx_pair(folder: Path) -> tuple[Path, Path] | None:
     for dot in (".", "-"):
         for ending in ("", ".gz"):
             images = folder / f"train-images{dot}idx3-ubyte{ending}"
             labels = folder / f"train-labels{dot}idx1-ubyte{ending}"
             if images.exists() and labels.exists():
-                return labelled_images(str(folder), read_idx(images), read_idx(labels))
-    msg = f"{folder}: holds no train-images-idx3-ubyte and train-labels-idx1-ubyte (or .gz)"
-    raise SourceError(msg)
+                return images, labels
+    return None
 
 
 def _read_npz(path: Path, keys: tuple[str, str] | None, groups_key: str | None) -> LabelledImages:

@@ -22,7 +22,8 @@ from curator.data.images import LabelledImages
 _VERSION, _GROUPED_VERSION = 1, 2
 _LEVELS, _LABELS, _GROUPS, _MANIFEST = "levels.npy", "labels.npy", "groups.npy", "manifest.json"
 _ARRAYS = {_VERSION: (_LEVELS, _LABELS), _GROUPED_VERSION: (_LEVELS, _LABELS, _GROUPS)}
-_CHUNK = 1 << 22
+_PARTIAL = ".partial"
+_CHUNK = 1 << 20
 
 
 def write_store(folder: Path, images: LabelledImages) -> None:
@@ -30,7 +31,7 @@ def write_store(folder: Path, images: LabelledImages) -> None:
 
     Args:
         folder: Where to; must not exist.
-        images: What to keep; groups as `limit_groups` leaves them.
+        images: What to keep; groups as `limit_groups` leaves them. Mapped levels stay mapped.
 
     Raises:
         SourceError: If the folder exists.
@@ -38,25 +39,25 @@ def write_store(folder: Path, images: LabelledImages) -> None:
     if folder.exists():
         msg = f"{folder}: exists already; a stored data set is never overwritten"
         raise SourceError(msg)
-    partial = folder.with_name(f".{folder.name}.partial")
+    partial = folder.with_name(f".{folder.name}{_PARTIAL}")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True, mode=0o700)
-    arrays: dict[str, np.ndarray] = {
-        _LEVELS: images.levels.reshape(len(images.levels), -1),
-        _LABELS: images.labels,
-    }
-    manifest: dict[str, object] = {"version": _VERSION}
-    if images.groups is not None:
-        largest = np.min_scalar_type(int(images.groups.max(initial=0)))
-        arrays[_GROUPS] = images.groups.astype(largest)
-        manifest = {"version": _GROUPED_VERSION, "max_per_group": images.max_per_group}
-    for name, array in arrays.items():
-        _write_durably(partial / name, array)
-        manifest[name] = _sha256(partial / name)
-    with _open_private(partial / _MANIFEST) as stream:
-        stream.write(json.dumps(manifest, sort_keys=True).encode())
-        os.fsync(stream.fileno())
-    partial.rename(folder)
+    try:
+        _write_files(partial, images)
+        partial.rename(folder)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
+def sweep_partial(folder: Path) -> None:
+    """Remove what killed commands left behind.
+
+    Args:
+        folder: Where the data sets are; nobody may be writing one.
+    """
+    for path in folder.glob(f".*{_PARTIAL}"):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def open_store(folder: Path) -> LabelledImages:
@@ -117,9 +118,28 @@ def content_fingerprint(images: LabelledImages, key: bytes) -> str:
     return hmac.new(key, b"".join(rows), hashlib.sha256).hexdigest()
 
 
+def _write_files(partial: Path, images: LabelledImages) -> None:
+    """Write the arrays, then the manifest with their checksums."""
+    arrays: dict[str, np.ndarray] = {
+        _LEVELS: images.levels.reshape(len(images.levels), -1),
+        _LABELS: images.labels,
+    }
+    manifest: dict[str, object] = {"version": _VERSION}
+    if images.groups is not None:
+        largest = np.min_scalar_type(int(images.groups.max(initial=0)))
+        arrays[_GROUPS] = images.groups.astype(largest)
+        manifest = {"version": _GROUPED_VERSION, "max_per_group": images.max_per_group}
+    for name, array in arrays.items():
+        _write_durably(partial / name, array)
+        manifest[name] = _sha256(partial / name)
+    with _open_private(partial / _MANIFEST) as stream:
+        stream.write(json.dumps(manifest, sort_keys=True).encode())
+        os.fsync(stream.fileno())
+
+
 def _write_durably(path: Path, array: np.ndarray) -> None:
     with _open_private(path) as stream:
-        np.save(stream, array, allow_pickle=False)
+        np.save(stream, array, allow_pickle=False)  # a mapped array goes from disk to disk
         stream.flush()
         os.fsync(stream.fileno())
 

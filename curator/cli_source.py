@@ -1,0 +1,179 @@
+"""The commands that read a source: look at it, and add it as a data set."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from pydantic import ValidationError
+
+from curator.cli_common import UsageProblem, folder_of, say
+from curator.cli_progress import progress_for
+from curator.data.conversion import Conversion, Shape
+from curator.data.errors import SourceError
+from curator.data.options import SourceOptions
+from curator.data.report import PRIVATE, report_lines
+from curator.privacy.facts import DatasetFacts
+
+_SHAPE_PARTS = 3
+_INTERRUPTED = 130  # what shells expect after Ctrl-C
+
+
+def _check_source(arguments: Namespace) -> None:
+    """Print what a source holds.
+
+    Raises:
+        SourceError: If files would be refused.
+    """
+    from curator.data.source import survey_source  # Pillow and scikit-learn
+
+    options = _options(arguments)
+    with _interruptible("interrupted; nothing was written"):
+        survey = survey_source(arguments.source, options, progress_for(arguments))
+    if arguments.json:
+        say(json.dumps(survey.as_json() | {"note": PRIVATE}))
+    elif not arguments.quiet:
+        for line in (*report_lines(survey), PRIVATE):
+            say(line)
+    if survey.refusals:
+        msg = f"{len(survey.refusals)} refused; nothing is taken until each is corrected or allowed"
+        raise SourceError(msg)
+    if not survey.images:
+        msg = f"{arguments.source}: there are no images in it"
+        raise SourceError(msg)
+
+
+def _add_dataset(arguments: Namespace) -> None:
+    from curator.add_dataset import add_dataset  # torch, seconds
+
+    folder = folder_of(arguments)
+    facts, options = _facts(arguments), _options(arguments)
+    with _interruptible(
+        "interrupted; 'curator dataset list' says whether the data set was added, and unless it "
+        "was, nothing is left of it"
+    ):
+        added = add_dataset(folder, facts, arguments.source, options, progress_for(arguments))
+    if arguments.json:
+        survey = added.survey.as_json() | {"note": PRIVATE}
+        say(json.dumps({"public": facts.model_dump(mode="json"), "private": survey}))
+        return
+    if arguments.quiet:
+        return
+    for line in (*added.lines, *report_lines(added.survey)):
+        say(line)
+    say(
+        f"{facts.name} added with budget ({facts.epsilon:g}, {facts.delta:g}), "
+        f"{facts.adjacency}; the lines above are private, the declared facts are public"
+    )
+
+
+def _options(arguments: Namespace) -> SourceOptions:
+    """Read how the source is to be read.
+
+    Raises:
+        UsageProblem: If two options do not fit each other.
+    """
+    keys = None
+    if arguments.images_key or arguments.labels_key:
+        keys = (arguments.images_key or "images", arguments.labels_key or "labels")
+    shape = None if arguments.image_shape is None else _shape(arguments.image_shape)
+    try:
+        conversion = Conversion(
+            shape=shape,
+            colour=arguments.convert,
+            resize=arguments.resize,
+            alpha=arguments.alpha,
+            exif=arguments.exif,
+            sixteen_bit=arguments.sixteen_bit,
+            frames=arguments.frames,
+        )
+    except ValueError as problem:
+        raise UsageProblem(str(problem)) from None
+    return SourceOptions(
+        keys=keys,
+        groups_key=arguments.groups_key,
+        labels=arguments.labels,
+        classes=None if arguments.classes is None else _classes(arguments.classes),
+        conversion=conversion,
+        skip=arguments.other_files == "skip",
+    )
+
+
+def _shape(text: str) -> Shape:
+    """Read CHANNELSxHEIGHTxWIDTH.
+
+    Raises:
+        UsageProblem: If it is something else.
+    """
+    try:
+        parts = [int(part) for part in text.lower().split("x")]
+    except ValueError:
+        parts = []
+    if len(parts) != _SHAPE_PARTS or min(parts) < 1:
+        msg = "--image-shape must be CHANNELSxHEIGHTxWIDTH, such as 1x28x28"
+        raise UsageProblem(msg)
+    return parts[0], parts[1], parts[2]
+
+
+def _classes(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(","))
+
+
+def _facts(arguments: Namespace) -> DatasetFacts:
+    """Read the declared facts.
+
+    Raises:
+        UsageProblem: If one is missing or not valid.
+    """
+    channels, height, width = _shape(arguments.image_shape)
+    relation, _, unit = arguments.adjacency.partition("-one-")
+    try:
+        return DatasetFacts(
+            name=arguments.name,
+            channels=channels,
+            height=height,
+            width=width,
+            max_level=arguments.max_level,
+            classes=_classes(arguments.classes),
+            nominal_size=arguments.nominal_size,
+            max_size=arguments.max_size,
+            sampling_rate=arguments.sampling_rate,
+            capacity=arguments.capacity,
+            relation=relation,
+            unit=unit,
+            max_records_per_group=arguments.max_records_per_group,
+            epsilon=arguments.epsilon,
+            delta=arguments.delta,
+        )
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = ".".join(str(part) for part in first["loc"]) or "data set"
+        msg = f"{name}: {first['msg']}"
+        raise UsageProblem(msg) from None
+
+
+@contextmanager
+def _interruptible(words: str) -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM unwind, and say so without a traceback.
+
+    Raises:
+        SystemExit: After either.
+    """
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.stderr.write(f"\ncurator: {words}\n")
+        raise SystemExit(_INTERRUPTED) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+SOURCE_COMMANDS: dict[str, Callable[[Namespace], None]] = {
+    "dataset check": _check_source,
+    "dataset add": _add_dataset,
+}

@@ -1,0 +1,160 @@
+"""`dataset check` and `dataset add` on the terminal: what is printed where, and the exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from curator.cli import ExitCode, main
+from curator.data.report import PRIVATE
+from curator.folder import CuratorFolder, initialise
+from tests.fakes.awkward import encoded, grey, rgb
+
+ADD = shlex.split(
+    "--epsilon 10 --delta 1e-5 --adjacency add-or-remove-one-record --classes cat,dog "
+    "--image-shape 1x8x8 --nominal-size 4 --max-size 9 --sampling-rate 1/2 --capacity 8"
+)
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    for number, name in enumerate(("cat/a.png", "dog/b.png")):
+        path = tmp_path / "photos" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(encoded(grey(number)))
+    return tmp_path / "photos"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> CuratorFolder:
+    return initialise(tmp_path / "curator")
+
+
+def test_check_reports_and_says_that_it_is_private(
+    photos: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["dataset", "check", str(photos), "--image-shape", "1x8x8"]) == ExitCode.OK
+    out, err = capsys.readouterr()
+    assert "2 images can be taken" in out
+    assert "classes in order, with their images: cat 1, dog 1" in out
+    assert out.splitlines()[-1] == PRIVATE
+    for option in ("--nominal-size", "--max-size", "--sampling-rate", "--capacity"):
+        assert option not in out
+    assert err == ""
+
+
+def test_check_fails_if_add_would(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (photos / "dog" / "c.png").write_bytes(encoded(rgb()))
+    check = ["dataset", "check", str(photos), "--image-shape", "1x8x8"]
+    assert main(check) == ExitCode.FAILED
+    out, err = capsys.readouterr()
+    assert "  dog/c.png: rgb, declared is grey: add --convert grey" in out
+    assert err == "curator: 1 refused; nothing is taken until each is corrected or allowed\n"
+    assert main([*check, "--convert", "grey", "--quiet"]) == ExitCode.OK
+    assert capsys.readouterr() == ("", "")
+
+
+def test_check_as_json(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (photos / "dog" / "c.png").write_bytes(b"")
+    assert main(["dataset", "check", str(photos), "--json"]) == ExitCode.FAILED
+    told = json.loads(capsys.readouterr().out)
+    assert told["accepted"] is False
+    assert told["private"] is True
+    assert told["classes"] == {"cat": 1, "dog": 1}
+    assert told["refused"][0]["name"] == "dog/c.png"
+
+
+@pytest.mark.parametrize("output", [[], ["--json"], ["--quiet"]])
+def test_add_prints_what_was_asked(
+    photos: Path, folder: CuratorFolder, capsys: pytest.CaptureFixture[str], output: list[str]
+) -> None:
+    add = ["dataset", "add", "cats", str(photos), "--dir", str(folder.root), *ADD, *output]
+    assert main(add) == ExitCode.OK
+    out, err = capsys.readouterr()
+    assert err == ""
+    if not output:
+        assert "2 images (declared nominal size 4)" in out
+        assert "the lines above are private, the declared facts are public" in out
+    elif output == ["--json"]:
+        told = json.loads(out)
+        assert told["public"]["nominal_size"] == 4
+        assert told["private"]["images"] == 2
+    else:
+        assert out == ""
+    assert main(add) == ExitCode.FAILED
+    assert "'cats' is registered already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--image-shape 8x8", "--image-shape must be CHANNELSxHEIGHTxWIDTH"),
+        ("--image-shape 1x0x8", "--image-shape must be CHANNELSxHEIGHTxWIDTH"),
+        ("--image-shape 3x8x8 --convert grey", "--convert grey gives 1 channels"),
+        ("--resize fit", "--resize fit needs --image-shape"),
+        ("--labels gone.csv", "gone.csv: cannot be read"),
+        ("--groups-key who", "from --labels FILE"),
+    ],
+)
+def test_mistakes_are_told_without_a_traceback(
+    photos: Path, capsys: pytest.CaptureFixture[str], options: str, words: str
+) -> None:
+    assert main(["dataset", "check", str(photos), *options.split()]) == ExitCode.FAILED
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_is_told_in_one_line(
+    photos: Path,
+    folder: CuratorFolder,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals,
+) -> None:
+    def kill(*_: Any) -> None:
+        os.kill(os.getpid(), number)
+
+    monkeypatch.setattr("curator.data.survey.Survey.add_converted", kill)
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as caught:
+        main(["dataset", "add", "cats", str(photos), "--dir", str(folder.root), *ADD])
+    assert caught.value.code == 130
+    assert "nothing is left of it" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGTERM) == before
+    assert [path.name for path in (folder.root / "datasets").iterdir()] == [".adding.lock"]
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"), [([], True), (["--quiet"], False), (["--json"], True)]
+)
+def test_progress_is_for_people(
+    photos: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    shown: bool,
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    assert main(["dataset", "check", str(photos), *options]) == ExitCode.OK
+    out, err = capsys.readouterr()
+    assert ("2 of 2 files read (100%)" in err) is shown
+    assert "files read" not in out
+
+
+@pytest.mark.parametrize("name", ["check", "add"])
+def test_help_has_an_example_that_parses(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["dataset", name, "--help"])
+    example = capsys.readouterr().out.split("example:\n")[1]
+    words = shlex.split(example.replace("\\\n", " "))
+    from curator.cli_parser import build_parser
+
+    assert words[0] == "curator"
+    assert build_parser().parse_args(words[1:]).command == f"dataset {name}"
