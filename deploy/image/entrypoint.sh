@@ -1,8 +1,16 @@
 #!/bin/sh
 # What the curator's image runs. The words after the image's name are those of the `curator`
 # command, less `--dir`: the folder is $CURATOR_DIR, made at the first start. `serve` is the default.
+#
+# The password of a ledger in PostgreSQL may lie in the file $WEIR_LEDGER_PASSWORD_FILE, so that it
+# is in no URL: WEIR_LEDGER_URL=postgresql://weir@db/weir.
 set -eu
 umask 077
+
+if [ -n "${WEIR_LEDGER_PASSWORD_FILE:-}" ]; then
+    PGPASSWORD=$(cat "$WEIR_LEDGER_PASSWORD_FILE")
+    export PGPASSWORD
+fi
 
 prepare() {
     python "$(dirname "$0")/first_config.py" "$CURATOR_DIR/curator.toml"
@@ -25,7 +33,10 @@ case "${1:-serve} ${2:-}" in
     shift
     exec curator budget --dir "$CURATOR_DIR" "$@"
     ;;
-"dataset add" | "dataset list" | "analyst add" | "ledger export")
+"dataset check" | "ledger verify" | "dataset -"* | "analyst -"* | "ledger -"*)
+    exec curator "$@" # they need no folder
+    ;;
+"dataset "?* | "analyst "?* | "ledger "?*)
     prepare
     group=$1 action=$2
     shift 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import json
 import runpy
 import ssl
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 
 from curator.config import CuratorConfig, load_config
 from curator.identity.certificates import create_certificates
+from curator.identity.credentials import write_credentials
 
 IMAGE = Path(__file__).parents[3] / "deploy" / "image"
 
@@ -74,6 +76,9 @@ SERVE = "--grpc-host 0.0.0.0 --grpc-port 50051 --rest-host 0.0.0.0 --rest-port 8
         ("analyst add alice --out x", "curator analyst add --dir DIR alice --out x"),
         ("budget --json", "curator budget --dir DIR --json"),
         ("ledger export", "curator ledger export --dir DIR"),
+        ("ledger backup --out x", "curator ledger backup --dir DIR --out x"),
+        ("dataset pause digits --reason y", "curator dataset pause --dir DIR digits --reason y"),
+        ("analyst revoke alice", "curator analyst revoke --dir DIR alice"),
     ],
 )
 def test_the_entry_point_makes_the_folder_and_then_runs_the_command(
@@ -88,7 +93,13 @@ def test_the_entry_point_makes_the_folder_and_then_runs_the_command(
     assert calls == list(dict.fromkeys(expected))
 
 
-@pytest.mark.parametrize("words", ["--help", "ledger verify x", "dataset --help", "init elsewhere"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("--help", "ledger verify x", "dataset --help", "init elsewhere", "audit --trials 9"),
+        *("dataset check /import", "ledger", "accountant explain x"),
+    ],
+)
 def test_the_entry_point_leaves_other_commands_alone(tmp_path: Path, words: str) -> None:
     assert _enter(tmp_path, words) == [f"curator {words}"]
 
@@ -97,18 +108,40 @@ def test_the_entry_point_stops_where_the_folder_cannot_be_made(tmp_path: Path) -
     assert _enter(tmp_path, "serve", failing="init", code=7)[-1] == "curator init DIR"
 
 
-def _enter(tmp_path: Path, words: str, *, failing: str = "-", code: int = 0) -> list[str]:
+def test_the_ledgers_password_is_read_from_its_file(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("hunter2\n")
+    extra = {"WEIR_LEDGER_PASSWORD_FILE": str(tmp_path / "password")}
+    _enter(tmp_path, "budget", extra=extra)
+    assert (tmp_path / "passwords").read_text().split() == ["hunter2"] * 3
+    assert "hunter2" not in (tmp_path / "calls").read_text()
+
+
+def test_without_its_file_nothing_is_started(tmp_path: Path) -> None:
+    extra = {"WEIR_LEDGER_PASSWORD_FILE": str(tmp_path / "missing")}
+    with pytest.raises(FileNotFoundError):
+        _enter(tmp_path, "serve", code=1, extra=extra)
+
+
+def _enter(
+    tmp_path: Path,
+    words: str,
+    *,
+    failing: str = "-",
+    code: int = 0,
+    extra: dict[str, str] | None = None,
+) -> list[str]:
     """Run the entry point with stand-ins that note how they were called."""
     for name in ("curator", "python"):
         program = tmp_path / name
         program.write_text(
             f'#!/bin/sh\necho {name} "$@" >> {tmp_path}/calls\n'
+            f'echo "${{PGPASSWORD:-}}" >> {tmp_path}/passwords\n'
             f'echo noise\n[ "$1" != {failing} ] || exit 7\n'
         )
         program.chmod(0o700)
     done = subprocess.run(
         ["sh", str(IMAGE / "entrypoint.sh"), *words.split()],
-        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "CURATOR_DIR": "DIR"},
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "CURATOR_DIR": "DIR", **(extra or {})},
         check=False,
         capture_output=True,
         text=True,
@@ -116,6 +149,34 @@ def _enter(tmp_path: Path, words: str, *, failing: str = "-", code: int = 0) -> 
     )
     assert done.returncode == code, done.stderr
     return (tmp_path / "calls").read_text().splitlines()
+
+
+def test_prometheus_gets_the_token_and_the_authority_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_certificates(tmp_path, [])
+    source, folder = tmp_path / "prometheus.json", tmp_path / "scrape"
+    folder.mkdir()
+    authority = tmp_path / "ca.pem"
+    write_credentials(
+        source, analyst="p", secret="t0ken", authority=authority, certificate_key=b"k" * 32
+    )
+    assert _scrape(source, folder, monkeypatch) == 0
+    assert (folder / "token").read_text() == "t0ken"
+    assert (folder / "ca.pem").read_text() == authority.read_text()
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o640}
+    assert _scrape(source, folder, monkeypatch) == 0  # again, after a rotation
+    content = {"version": 1, "client_certificate": "c", "client_key": "k"}
+    source.write_text(json.dumps(content))
+    assert _scrape(source, folder, monkeypatch) == 1
+
+
+def _scrape(source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(sys, "argv", ["scrape_credentials.py", str(source), str(folder)])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_path(str(IMAGE / "scrape_credentials.py"), run_name="__main__")
+    code: int = end.value.code  # type: ignore[assignment]
+    return code
 
 
 @contextmanager
