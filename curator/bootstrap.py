@@ -10,9 +10,10 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from ipaddress import ip_address
+from pathlib import Path
 
 import torch
 
@@ -38,7 +39,10 @@ from curator.sanitizer.entropy import OsEntropy
 from curator.sanitizer.prefetched import PrefetchedNoise
 from curator.service.context import Context, ServedDataset
 from curator.service.idle_runs import IdleRuns
+from curator.service.in_turn import InTurn
 from curator.service.response_slot import ResponseSlot
+from curator.telemetry.requests import Telemetry
+from curator.telemetry.traces import create_trace
 from curator.tenure import Tenure
 
 _GRACE_SECONDS = 10.0
@@ -57,7 +61,7 @@ class Curator:
     """A bound curator that is not answering yet."""
 
     ledger: SqlLedger
-    executor: ThreadPoolExecutor
+    executor: Executor
     rpc: RpcServer
     rest: RestServer
     administration: CommandServer
@@ -127,9 +131,8 @@ def create_curator(
         holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(8)}"
         tenure = Tenure.of(ledger, holder, config)
         noise = PrefetchedNoise(OsEntropy(), _NOISE_AHEAD)
-        executor = ThreadPoolExecutor(
-            os.cpu_count() or 1, thread_name_prefix="compute", initializer=_flush_subnormals
-        )
+        endpoint = config.telemetry.trace_endpoint
+        executor = _executor(config)
         context = Context(
             ledger=ledger,
             datasets=load_datasets(folder, ledger),
@@ -141,6 +144,7 @@ def create_curator(
             check_holder=tenure.check,
             load=lambda name: load_dataset(folder, ledger, name),
             slot=ResponseSlot(seconds=config.timing.response_slot_ms / 1000),
+            telemetry=Telemetry(create_trace(endpoint) if endpoint else None),
         )
         draining = threading.Event()
         tls = None if insecure_loopback else folder.tls
@@ -153,12 +157,16 @@ def create_curator(
                 port=config.grpc.port,
                 certificate_port=config.grpc.certificate_port,
                 tls=tls,
+                unix_socket=_socket(config),
                 max_message_bytes=config.limits.max_message_mib * _MIB,
                 reflection=config.grpc.reflection,
             ),
         )
         app = create_app(
-            context, folder.tokens, lambda: not draining.is_set() and ledger.is_writable()
+            context,
+            folder.tokens,
+            lambda: not draining.is_set() and ledger.is_writable(),
+            folder.signing_key,
         )
         administration = CommandServer(
             folder.socket, lambda command: execute(context, folder, command)
@@ -244,9 +252,21 @@ def _load(folder: CuratorFolder, state: DatasetState) -> ServedDataset:
     return ServedDataset(facts=facts, records=PrivateRecords(images, facts.max_size))
 
 
+def _executor(config: CuratorConfig) -> Executor:
+    """Return where steps are computed; calls that use many cores each share a few threads."""
+    at_once = os.cpu_count() or 1
+    if config.compute.threads == 1:
+        return InTurn(at_once)
+    return ThreadPoolExecutor(at_once, thread_name_prefix="compute", initializer=_flush_subnormals)
+
+
 def _flush_subnormals() -> None:
     """Make arithmetic take the same time for tiny numbers, which private data could produce."""
     torch.set_flush_denormal(True)
+
+
+def _socket(config: CuratorConfig) -> Path | None:
+    return Path(config.grpc.unix_socket) if config.grpc.unix_socket else None
 
 
 def _is_loopback(host: str) -> bool:

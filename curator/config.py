@@ -22,6 +22,7 @@ TEMPLATE = """\
 host = "127.0.0.1"     # 0.0.0.0 to serve other machines (see also host_names)
 port = 50051           # 0 takes a free port
 # certificate_port = 50052   # for analysts with a client certificate ('analyst add --certificate')
+# unix_socket = "/run/weir.sock"  # also for analysts on this machine: the owner's alone, no TLS
 reflection = false     # lets tools such as grpcurl list the methods
 
 [rest]
@@ -43,6 +44,9 @@ max_message_mib = 64   # largest gRPC message
 max_samples = 4096     # most generated images in one step
 max_open_runs = 64     # open runs of one analyst
 idle_hours = 24.0      # a run without steps for so long is closed and returns what it did not use
+
+[telemetry]
+# trace_endpoint = "http://localhost:4318/v1/traces"  # OpenTelemetry; needs the extra otel
 
 [timing]
 response_slot_ms = 0.0 # answers leave a whole number of slots after their step; 0: when ready
@@ -71,6 +75,7 @@ class GrpcSection(_Section):
     host: str = "127.0.0.1"
     port: int = Field(default=50051, ge=0, le=65535)
     certificate_port: int | None = Field(default=None, ge=0, le=65535)
+    unix_socket: str = ""
     reflection: bool = False
 
 
@@ -111,6 +116,12 @@ class ComputeSection(_Section):
     solver: Backend = Field(default=Backend.AUTO, strict=False)
 
 
+class TelemetrySection(_Section):
+    """What is told of requests besides the log and the metrics."""
+
+    trace_endpoint: str = ""
+
+
 class TimingSection(_Section):
     """When answers leave."""
 
@@ -126,6 +137,7 @@ class CuratorConfig(_Section):
     ledger: LedgerSection = LedgerSection()
     limits: LimitsSection = LimitsSection()
     compute: ComputeSection = ComputeSection()
+    telemetry: TelemetrySection = TelemetrySection()
     timing: TimingSection = TimingSection()
 
     @property

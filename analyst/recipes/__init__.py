@@ -1,6 +1,7 @@
 """Recipes: a training run as one TOML file that documents itself."""
 
 from analyst.recipes.errors import RecipeError
+from analyst.recipes.gs_wgan import GsWganMeanConfig
 from analyst.recipes.load import list_recipes, load_recipe, recipe_from_dict, recipe_to_dict
 from analyst.recipes.mechanisms import (
     DpSinkhornConfig,
@@ -18,6 +19,7 @@ from analyst.recipes.schema import (
 __all__ = [
     "DpSinkhornConfig",
     "DpSwdConfig",
+    "GsWganMeanConfig",
     "MeanEmbeddingConfig",
     "MechanismConfig",
     "OptimizerConfig",

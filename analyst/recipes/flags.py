@@ -15,12 +15,13 @@ from pydantic.fields import FieldInfo
 
 from analyst.generators import GENERATOR_CONFIGS
 from analyst.recipes.errors import RecipeError
+from analyst.recipes.gs_wgan import GsWganMeanConfig
 from analyst.recipes.mechanisms import DpSinkhornConfig, DpSwdConfig, MeanEmbeddingConfig
 from analyst.recipes.schema import OptimizerConfig, SessionConfig, TrainingConfig
 
 _PREFIX = "recipe:"
 _SECTIONS: Mapping[str, tuple[type, ...]] = {
-    "mechanism": (DpSinkhornConfig, DpSwdConfig, MeanEmbeddingConfig),
+    "mechanism": (DpSinkhornConfig, DpSwdConfig, GsWganMeanConfig, MeanEmbeddingConfig),
     "generator": GENERATOR_CONFIGS,
     "optimizer": (OptimizerConfig,),
     "training": (TrainingConfig,),

@@ -20,7 +20,7 @@ from analyst.recipes.schema import Recipe
 
 _ADAPTER = TypeAdapter(Recipe)
 # pydantic puts the union's tag in a path
-_TAGS = {"dcgan", "mlp", "dp-merf", "dp-sinkhorn", "dp-swd", "mean-embedding"}
+_TAGS = {"dcgan", "mlp", "dp-merf", "dp-sinkhorn", "dp-swd", "gs-wgan-mean", "mean-embedding"}
 
 
 def list_recipes() -> list[str]:

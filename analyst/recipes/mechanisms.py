@@ -15,6 +15,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from analyst.generators.sampling import balanced_labels
+from analyst.recipes.gs_wgan import GsWganMeanConfig
 
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -223,7 +224,7 @@ class DpSwdConfig:
         return balanced_labels(self.num_samples, num_classes, generator)
 
 
-MechanismConfig = DpSinkhornConfig | DpSwdConfig | MeanEmbeddingConfig
+MechanismConfig = DpSinkhornConfig | DpSwdConfig | GsWganMeanConfig | MeanEmbeddingConfig
 
 
 def describe_cost(mechanism: MechanismConfig) -> str:
@@ -231,6 +232,8 @@ def describe_cost(mechanism: MechanismConfig) -> str:
     match mechanism:
         case DpSinkhornConfig() | DpSwdConfig():
             return "every step reads a fresh private sample and is charged"
+        case GsWganMeanConfig():
+            return "every step asks all critics, which hold all records, and is charged"
         case MeanEmbeddingConfig():
             return "one release is charged when the run opens; its steps are free"
         case _:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from curator.accounting.hidden_critic import HiddenCritic
 from curator.accounting.sliced import overflow_probability
 from curator.privacy.budget import Budget
 from curator.privacy.event import (
@@ -38,6 +39,7 @@ class DeclaredRun:
     step: PrivacyEvent
     num_steps: int | None
     budget: Budget
+    hidden_critic: HiddenCritic | None = None
 
 
 def read_declared(table: Mapping[str, Any], overrides: Mapping[str, Any]) -> DeclaredRun:
@@ -75,6 +77,7 @@ def read_declared(table: Mapping[str, Any], overrides: Mapping[str, Any]) -> Dec
     shared = {key: given.get(key) for key in ("nominal_size", "dimension", "capacity")}
     stated = {key: value for key, value in parameters.items() if value is not None}
     sensitivity, setup, step = read({**shared, **stated})
+    published = name == "gs-wgan-published"
     return DeclaredRun(
         mechanism=str(name),
         sensitivity=sensitivity,
@@ -82,6 +85,7 @@ def read_declared(table: Mapping[str, Any], overrides: Mapping[str, Any]) -> Dec
         step=step,
         num_steps=None if num_steps == "all" else num_steps,
         budget=budget,
+        hidden_critic=_hidden_critic(stated) if published else None,
     )
 
 
@@ -193,10 +197,42 @@ def _dp_swd(parameters: Mapping[str, Any]) -> _Read:
     return sensitivity, NoEvent(), step
 
 
+def _gs_wgan_mean(parameters: Mapping[str, Any]) -> _Read:
+    step = GaussianEvent(noise_multiplier=_need(parameters, "noise_multiplier"))
+    sensitivity = (
+        "one of K critics changes, and each of B images is clipped to C, so the average over "
+        "critics moves by at most 2 C sqrt(B) / K"
+    )
+    return sensitivity, NoEvent(), step
+
+
+def _hidden_critic(parameters: Mapping[str, Any]) -> HiddenCritic:
+    return HiddenCritic(
+        num_critics=_need(parameters, "num_critics"),
+        num_samples=_need(parameters, "num_samples"),
+        noise_multiplier=_need(parameters, "noise_multiplier"),
+    )
+
+
+def _gs_wgan_published(parameters: Mapping[str, Any]) -> _Read:
+    run = _hidden_critic(parameters)
+    step = SampledGaussianEvent(
+        sampling_rate=SamplingRate.at_least(1 / run.num_critics),
+        noise_multiplier=1 / run.shift,
+    )
+    sensitivity = (
+        "one hidden critic answers for all B images, each clipped to C: 2 C sqrt(B). The event is "
+        "that of critics which a run may have; this mechanism is not offered"
+    )
+    return sensitivity, NoEvent(), step
+
+
 _READERS: Final[dict[str, Callable[[Mapping[str, Any]], _Read]]] = {
     "dp-sinkhorn": _dp_sinkhorn,
     "dp-swd": _dp_swd,
     "mean-embedding": _mean_embedding,
+    "gs-wgan-mean": _gs_wgan_mean,
+    "gs-wgan-published": _gs_wgan_published,
     "gaussian": _gaussian,
     "sampled-gaussian": _dp_sinkhorn,
     "sampled-sliced-gaussian": _sliced,

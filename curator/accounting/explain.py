@@ -15,6 +15,7 @@ from typing import Any, assert_never
 from curator.accounting.claims import claims_about
 from curator.accounting.cost import UNIT, Cost, event_cost
 from curator.accounting.declared import DeclaredRun
+from curator.accounting.hidden_critic import HiddenCriticBounds, hidden_critic_bounds
 from curator.accounting.orders import ORDERS
 from curator.accounting.pld import pld_epsilon
 from curator.accounting.rdp import epsilon_from_rdp
@@ -83,6 +84,7 @@ class Explanation:
     opacus_epsilon: float | None
     claims: tuple[ClaimLine, ...]
     sliced_bounds: PaperBounds | None
+    hidden_critic: HiddenCriticBounds | None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; infinities, which JSON lacks, as the text 'inf'."""
@@ -138,6 +140,7 @@ def explain(run: DeclaredRun, *, cross_check: bool) -> Explanation:
         opacus_epsilon=opacus_epsilon(paid, run.budget.delta) if cross_check else None,
         claims=tuple(line for event, _ in paid for line in _claims(event)),
         sliced_bounds=_sliced_bounds(run, num_steps),
+        hidden_critic=_hidden_critic(run, num_steps),
     )
 
 
@@ -244,6 +247,12 @@ def _sliced_bounds(run: DeclaredRun, num_steps: int) -> PaperBounds | None:
     if not isinstance(run.step, SampledSlicedGaussianEvent):
         return None
     return paper_bounds(run.step, num_steps, run.budget.epsilon, run.budget.delta)
+
+
+def _hidden_critic(run: DeclaredRun, num_steps: int) -> HiddenCriticBounds | None:
+    if run.hidden_critic is None:
+        return None
+    return hidden_critic_bounds(run.hidden_critic, num_steps, run.budget.delta)
 
 
 def _finite(value: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from curator.accounting.explain import Explanation
+from curator.accounting.hidden_critic import HiddenCriticBounds
 from curator.accounting.sliced_bounds import PaperBounds
 
 
@@ -42,6 +43,13 @@ def explain_lines(why: Explanation) -> Iterator[str]:
         yield "this run alone, opacus         does not know this mechanism"
     if why.sliced_bounds is not None:
         yield from _bounds_lines(why.sliced_bounds)
+    yield from _published_lines(why)
+
+
+def _published_lines(why: Explanation) -> Iterator[str]:
+    """Yield what papers claim for the same releases, and what they cost."""
+    if why.hidden_critic is not None:
+        yield from _critic_lines(why.hidden_critic)
     for claim in why.claims:
         yield (
             f"published    {claim.what} ({claim.source}): {claim.num_steps:,} steps claimed at "
@@ -74,6 +82,20 @@ def _bounds_lines(bounds: PaperBounds) -> Iterator[str]:
         "                               Rows of norm 1/2 under add or remove one need half of it, "
         "where two rows differ by at most 1."
     )
+
+
+def _critic_lines(bounds: HiddenCriticBounds) -> Iterator[str]:
+    """Yield what the run of a hidden critic costs; a step draws one critic, not one per image."""
+    if bounds.claimed is not None:
+        yield (
+            f"published    GS-WGAN on MNIST (Chen et al., NeurIPS 2020): claimed {bounds.claimed:g}"
+            "; its accountant draws a critic for each image"
+        )
+    yield (
+        f"true epsilon                   at least {int(bounds.least)}, at most {bounds.most:.0f}; "
+        f"at most {bounds.most_decoupled:.0f} if no"
+    )
+    yield "                               critic's state depended on which ones were drawn"
 
 
 def _noise(noise: float | None) -> str:

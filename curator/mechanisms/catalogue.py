@@ -16,6 +16,8 @@ from pydantic import ValidationError
 from curator.errors import MalformedRequest
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn, DpSinkhornSpec
 from curator.mechanisms.dp_swd import DpSwd, DpSwdSpec
+from curator.mechanisms.gs_wgan_mean import GsWganMean
+from curator.mechanisms.gs_wgan_mean_spec import GsWganMeanSpec
 from curator.mechanisms.mean_embedding import MeanEmbedding
 from curator.mechanisms.mean_embedding_spec import MeanEmbeddingSpec
 from curator.mechanisms.specification import Specification, canonical_json
@@ -32,7 +34,7 @@ __all__ = [
 
 MAX_PARAMETER_BYTES = 16 * 1024
 
-CataloguedMechanism = DpSinkhorn | DpSwd | MeanEmbedding
+CataloguedMechanism = DpSinkhorn | DpSwd | GsWganMean | MeanEmbedding
 """Every mechanism of the catalogue; each has its `spec`."""
 
 _MAX_PROBLEMS = 8
@@ -67,6 +69,7 @@ class _Entry(Generic[S]):
 _CATALOGUE: dict[str, _Entry[Any]] = {
     "dp-sinkhorn": _Entry(DpSinkhornSpec, DpSinkhorn),
     "dp-swd": _Entry(DpSwdSpec, DpSwd),
+    "gs-wgan-mean": _Entry(GsWganMeanSpec, GsWganMean),
     "mean-embedding": _Entry(MeanEmbeddingSpec, MeanEmbedding),
 }
 

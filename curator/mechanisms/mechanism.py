@@ -1,14 +1,15 @@
 """The one interface that every method stands behind.
 
 A mechanism knows what a release costs before any private byte is read, and never answers with
-anything but a `Release`. There are two kinds: those that pay for each gradient, and those that
-release something once and answer every gradient from it.
+anything but a `Release`. There are three kinds: those that pay for each gradient, those that
+release something once and answer every gradient from it, and those that pay for each gradient and
+keep a private state from one to the next.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from curator.privacy.event import PrivacyEvent, SamplingRate
@@ -73,3 +74,25 @@ class ReleasedOnceMechanism(Mechanism, Protocol):
     def gradient(self, samples: Samples, released: Release) -> Release:
         """Return the gradient with respect to the images; touches nothing private."""
         ...
+
+
+@runtime_checkable
+class StatefulMechanism(Mechanism, Protocol):
+    """Pays for each gradient, and keeps a private state that is never released.
+
+    The state is a function of the records, of the samples of earlier steps and of public seeds. It
+    is never made from anything that was drawn in secret, and lives as long as the process that
+    holds the run.
+    """
+
+    def start(self, batches: Iterable[Private[RecordBatch]]) -> Any:
+        """Return the state before the first step; `batches` as for a mechanism of one release."""
+        ...
+
+    def gradient(self, state: Any, samples: Samples, noise: NoiseSource) -> tuple[Any, Release]:
+        """Return the next state and a noisy gradient with respect to the images."""
+        ...
+
+
+ServedMechanism = SampledMechanism | ReleasedOnceMechanism | StatefulMechanism
+"""Every kind that a run may have."""

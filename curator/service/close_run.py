@@ -60,6 +60,8 @@ def end_run(context: Context, state: RunState, reason: str) -> None:
         live.closed = True  # no new step is claimed, whatever the ledger says
         with suppress(RunClosed):  # another request closed it first
             context.ledger.close_run(state.run_id, context.holder, live.epoch, live.used, reason)
+        if live.held is not None:
+            live.held.end(live.used)
     context.live_runs.pop(state.run_id, None)
 
 

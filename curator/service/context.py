@@ -16,6 +16,7 @@ from curator.privacy.noise import NoiseSource
 from curator.service.live_run import LiveRun
 from curator.service.response_slot import WHEN_READY, ResponseSlot
 from curator.service.step_rate import StepRates
+from curator.telemetry.requests import Telemetry
 
 _KEPT_CLOSED_RUNS = 8
 
@@ -43,6 +44,7 @@ class Context:
     load: Callable[[str], ServedDataset | None] = lambda _: None  # of a data set added since
     slot: ResponseSlot = WHEN_READY
     monotonic: Callable[[], float] = time.monotonic
+    telemetry: Telemetry = field(default_factory=Telemetry)
     live_runs: dict[str, LiveRun] = field(default_factory=dict)
     stopped: dict[str, type[Refusal]] = field(default_factory=dict)  # data sets, at once
     runs_lock: threading.Lock = field(default_factory=threading.Lock)

@@ -7,11 +7,12 @@ import re
 from curator.errors import RunClosed, UnknownRun
 from curator.ledger.ledger import RunState
 from curator.mechanisms.catalogue import parse_mechanism
-from curator.mechanisms.mechanism import ReleasedOnceMechanism
+from curator.mechanisms.mechanism import ReleasedOnceMechanism, StatefulMechanism
 from curator.privacy.facts import DatasetFacts
 from curator.sanitizer.stored import decode_release
 from curator.service.caller import Caller
 from curator.service.context import Context
+from curator.service.held_state import HeldState
 from curator.service.live_run import LiveRun
 from curator.service.steward_policy import StewardPolicy
 
@@ -95,7 +96,8 @@ def _adopt(context: Context, state: RunState) -> LiveRun:
     """Take over an open run that no live process holds.
 
     Raises:
-        RunClosed: If it is closed, or its one release was charged and then lost in a crash.
+        RunClosed: If it is closed, or what it needs was lost with the process that had it: its one
+            release, or the state of a mechanism that keeps one.
     """
     if not state.is_open:
         raise RunClosed
@@ -106,6 +108,12 @@ def _adopt(context: Context, state: RunState) -> LiveRun:
             state.run_id, context.holder, state.epoch, state.used, "release lost in a crash"
         )
         msg = "its one release was lost in a crash; what was charged is never noised again for free"
+        raise RunClosed(msg)
+    if isinstance(live.mechanism, StatefulMechanism) and state.used:
+        context.ledger.close_run(
+            state.run_id, context.holder, state.epoch, state.used, "state lost in a restart"
+        )
+        msg = "its state was lost with the process that held it; what was not used is returned"
         raise RunClosed(msg)
     return live
 
@@ -135,6 +143,7 @@ def make_live(context: Context, state: RunState) -> LiveRun:
         records=context.records_of(state.dataset),
         policy=StewardPolicy.of(context.ledger.dataset(state.dataset)),
         mechanism=mechanism,
+        held=HeldState(state.used) if isinstance(mechanism, StatefulMechanism) else None,
         released=None if payload is None else decode_release(payload),
         spent_epsilon=statement.spent_epsilon,
         touched_at=context.monotonic(),

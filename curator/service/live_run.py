@@ -8,9 +8,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from curator.data.sampling import PrivateRecords
-from curator.mechanisms.mechanism import ReleasedOnceMechanism, SampledMechanism
+from curator.mechanisms.mechanism import ServedMechanism
 from curator.privacy.facts import DatasetFacts
 from curator.privacy.release import Release
+from curator.service.held_state import HeldState
 from curator.service.steward_policy import StewardPolicy
 
 KEPT_ANSWERS = 16
@@ -72,9 +73,10 @@ class LiveRun:
     used: int  # claimed steps; never above the mark
     facts: DatasetFacts
     records: PrivateRecords
-    mechanism: SampledMechanism | ReleasedOnceMechanism
+    mechanism: ServedMechanism
     policy: StewardPolicy  # as of the last block; the ledger's transactions see it at once
     released: Release | None = None  # of a mechanism that releases once
+    held: HeldState | None = None  # of a mechanism that keeps a state
     closed: bool = False
     touched_at: float = 0.0  # monotonic seconds of the last claim
     spent_epsilon: float = 0.0

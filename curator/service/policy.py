@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from curator.errors import PolicyRefused
 from curator.mechanisms.dp_swd import DpSwd
-from curator.mechanisms.mechanism import ReleasedOnceMechanism, SampledMechanism
+from curator.mechanisms.mechanism import SampledMechanism, ServedMechanism
 from curator.privacy.event import SamplingRate
 from curator.privacy.facts import DatasetFacts
 
 
-def check_policy(mechanism: SampledMechanism | ReleasedOnceMechanism, facts: DatasetFacts) -> None:
+def check_policy(mechanism: ServedMechanism, facts: DatasetFacts) -> None:
     """Refuse parameters beyond what the steward declared.
 
     Args:

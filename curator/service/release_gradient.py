@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 
 from curator.errors import (
@@ -17,7 +17,7 @@ from curator.errors import (
     Unavailable,
 )
 from curator.ledger.problems import HolderLost, LedgerConflict
-from curator.mechanisms.mechanism import SampledMechanism
+from curator.mechanisms.mechanism import SampledMechanism, StatefulMechanism
 from curator.privacy.records import Samples
 from curator.privacy.release import Release
 from curator.service.caller import Caller
@@ -89,7 +89,9 @@ def release_gradient(context: Context, caller: Caller, request: StepRequest) -> 
         live.used = request.step
         live.touched_at = now
         live.keep(request.step, claim)
-        spent = live.spent_epsilon
+        spent, before = live.spent_epsilon, live.claims.get(request.step - 1)
+    if before is not None and isinstance(live.mechanism, StatefulMechanism):
+        wait([before.answer])  # for its state; no place is taken meanwhile
     try:
         context.executor.submit(_compute, context, live, request, claim, spent)
     except RuntimeError:  # the curator is draining; the step stays charged
@@ -170,7 +172,7 @@ def _compute(
 ) -> None:
     """Compute a charged step; whatever fails here outside the sanitizer is one opaque error."""
     try:
-        release = _gradient(context, live, request.samples)
+        release = _gradient(context, live, request)
     except BaseException:  # noqa: BLE001 - the text may hold anything; it stays here
         _logger.error("a charged step could not be answered")  # noqa: TRY400 - no exception text
         release = None
@@ -189,6 +191,7 @@ def _compute(
                     budget_epsilon=live.facts.epsilon,
                 )
             )
+            context.telemetry.step_answered(live.facts.name)
         if request.step == live.num_steps:  # seen in the ledger no earlier than the answer
             _close_used_up(context, live)
 
@@ -208,6 +211,8 @@ def _close_used_up(context: Context, live: LiveRun) -> None:
     """Close a run whose steps are all used; it returns nothing, so failing is harmless."""
     with live.lock:
         live.closed = True
+        if live.held is not None:
+            live.held.end(live.used)
         try:
             context.ledger.close_run(live.run_id, context.holder, live.epoch, live.used, USED_UP)
         except CuratorError:
@@ -215,18 +220,22 @@ def _close_used_up(context: Context, live: LiveRun) -> None:
     context.forget_closed_runs()
 
 
-def _gradient(context: Context, live: LiveRun, samples: Samples) -> Release:
+def _gradient(context: Context, live: LiveRun, request: StepRequest) -> Release:
     """Run the mechanism.
 
     Raises:
-        CuratorError: If a mechanism that releases once has no release.
+        CuratorError: If a mechanism has not what it needs: its one release, or its state.
     """
-    mechanism = live.mechanism
+    mechanism, samples = live.mechanism, request.samples
     if isinstance(mechanism, SampledMechanism):
         records = live.records.poisson_batch(
             mechanism.sampling_rate, mechanism.capacity, context.noise
         )
         return mechanism.gradient(samples, records, context.noise)
+    if isinstance(mechanism, StatefulMechanism):
+        if live.held is None:
+            raise CuratorError
+        return live.held.step(request.step, mechanism, live.records, samples, context.noise)
     if live.released is None:
         raise CuratorError
     return mechanism.gradient(samples, live.released)

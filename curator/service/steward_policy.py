@@ -12,7 +12,7 @@ from curator.accounting.rule import BudgetRule
 from curator.errors import PolicyRefused
 from curator.ledger.records import DatasetState, RunOpening, allotment_rule
 from curator.mechanisms.catalogue import mechanism_names
-from curator.mechanisms.mechanism import ReleasedOnceMechanism, SampledMechanism
+from curator.mechanisms.mechanism import SampledMechanism, ServedMechanism
 from curator.privacy.event import SamplingRate
 
 
@@ -81,9 +81,7 @@ class StewardPolicy(BaseModel):
             msg = f"{name}: {what}"
             raise ValueError(msg) from None
 
-    def check_mechanism(
-        self, name: str, mechanism: SampledMechanism | ReleasedOnceMechanism
-    ) -> None:
+    def check_mechanism(self, name: str, mechanism: ServedMechanism) -> None:
         """Refuse a mechanism whose parameters break a rule.
 
         Args:
@@ -145,9 +143,7 @@ class StewardPolicy(BaseModel):
             most, asked = rule.budget.epsilon, rule.spent_epsilon(declared)
             _refuse(f"max_epsilon_per_run is {most:g}, this run would cost {asked:.4f}")
 
-    def _problems(
-        self, name: str, mechanism: SampledMechanism | ReleasedOnceMechanism
-    ) -> Iterator[str]:
+    def _problems(self, name: str, mechanism: ServedMechanism) -> Iterator[str]:
         if self.mechanisms is not None and name not in self.mechanisms:
             yield f"mechanisms are {', '.join(self.mechanisms)}"
         least = self.min_noise_multiplier

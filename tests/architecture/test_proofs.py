@@ -20,7 +20,7 @@ PROOFS = [
 TESTS: dict[str, str] = {}
 for one in (ROOT / "tests").rglob("test_*.py"):  # several folders may have a file of one name
     TESTS[one.name] = TESTS.get(one.name, "") + one.read_text()
-INTERFACE = {"setup", "gradient", "setup_event", "step_event", "check_samples"}
+INTERFACE = {"setup", "start", "gradient", "setup_event", "step_event", "check_samples"}
 KEY = re.compile(r"\[([a-z]+:\d{2})\]")
 
 

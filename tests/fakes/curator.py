@@ -41,6 +41,21 @@ SINKHORN: dict[str, Any] = {
     "label_scale": 3.0,
     "schedule": "published",
 }
+CRITICS: dict[str, Any] = {
+    "num_critics": 2,
+    "shard_capacity": 4,
+    "num_samples": 4,
+    "clip_norm": 0.5,
+    "noise_multiplier": 30.0,
+    "critic": "mlp",
+    "critic_width": 2,
+    "critic_seed": 1,
+    "critic_batch": 2,
+    "critic_steps": 1,
+    "warm_start_steps": 1,
+    "critic_learning_rate": 0.01,
+    "gradient_penalty": 1.0,
+}
 EMBEDDING: dict[str, Any] = {
     "num_features": 8,
     "bandwidths": [1.0],
@@ -99,7 +114,8 @@ def opened(
     key: str = "a" * 16,
     **changes: Any,
 ) -> RunState:
-    parameters = (SINKHORN if mechanism == "dp-sinkhorn" else EMBEDDING) | changes
+    known = {"dp-sinkhorn": SINKHORN, "gs-wgan-mean": CRITICS}
+    parameters = known.get(mechanism, EMBEDDING) | changes
     request = RunRequest(
         dataset="small",
         mechanism=mechanism,

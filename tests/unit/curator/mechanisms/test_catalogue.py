@@ -16,37 +16,45 @@ from curator.mechanisms.catalogue import (
 )
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn
 from curator.mechanisms.dp_swd import DpSwd
+from curator.mechanisms.gs_wgan_mean import GsWganMean
 from curator.mechanisms.mean_embedding import MeanEmbedding
-from tests.unit.curator.mechanisms import test_dp_sinkhorn, test_dp_swd, test_mean_embedding
+from tests.unit.curator.mechanisms import (
+    test_dp_sinkhorn,
+    test_dp_swd,
+    test_gs_wgan_mean,
+    test_mean_embedding,
+)
 from tests.unit.curator.mechanisms.test_dp_sinkhorn import SPACE
 
 PARAMETERS = {
     "dp-sinkhorn": test_dp_sinkhorn.PARAMETERS,
     "dp-swd": test_dp_swd.PARAMETERS,
+    "gs-wgan-mean": test_gs_wgan_mean.PARAMETERS,
     "mean-embedding": test_mean_embedding.PARAMETERS,
 }
 GOOD = json.dumps(PARAMETERS["mean-embedding"])
 
 
 def test_names_open_their_mechanisms() -> None:
-    assert mechanism_names() == ("dp-sinkhorn", "dp-swd", "mean-embedding")
+    assert mechanism_names() == ("dp-sinkhorn", "dp-swd", "gs-wgan-mean", "mean-embedding")
     opened = {
         name: parse_mechanism(name, json.dumps(PARAMETERS[name]), SPACE) for name in PARAMETERS
     }
     assert isinstance(opened["dp-sinkhorn"], DpSinkhorn)
     assert isinstance(opened["dp-swd"], DpSwd)
+    assert isinstance(opened["gs-wgan-mean"], GsWganMean)
     assert isinstance(opened["mean-embedding"], MeanEmbedding)
 
 
 @pytest.mark.parametrize("name", ["", "dp_sinkhorn", "DP-SINKHORN", "dp-sinkhorn\n"])
 def test_other_names_are_refused(name: str) -> None:
     with pytest.raises(
-        MalformedRequest, match="expected one of dp-sinkhorn, dp-swd, mean-embedding"
+        MalformedRequest, match="expected one of dp-sinkhorn, dp-swd, gs-wgan-mean, mean-embedding"
     ):
         parse_mechanism(name, GOOD, SPACE)
 
 
-@pytest.mark.parametrize("name", ["dp-sinkhorn", "dp-swd", "mean-embedding"])
+@pytest.mark.parametrize("name", sorted(PARAMETERS))
 def test_canonical_json_is_one_text_that_parses_back(name: str) -> None:
     shuffled = json.dumps(dict(reversed(PARAMETERS[name].items())), indent=3)
     text = canonical_json(parse_mechanism(name, shuffled, SPACE).spec)
@@ -61,7 +69,7 @@ def test_an_integer_for_a_float_is_the_same_specification() -> None:
     assert len(canonical) == 1
 
 
-@pytest.mark.parametrize("name", ["dp-sinkhorn", "dp-swd", "mean-embedding"])
+@pytest.mark.parametrize("name", sorted(PARAMETERS))
 def test_schema_lists_every_field_as_required(name: str) -> None:
     schema = parameter_schema(name)
     optional = set(test_mean_embedding.OPTIONAL) if name == "mean-embedding" else set()

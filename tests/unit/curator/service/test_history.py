@@ -1,0 +1,82 @@
+"""Spent and reserved over time follow the entries, and stay a few hundred points."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from curator.ledger.chain import Entry
+from curator.service.history import KEPT_POINTS, History
+from tests.browser.scenes import HOLDER, Scene
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene("digits", "scans")
+
+
+def test_points_are_the_ledger_s_numbers_at_the_entries(scene: Scene) -> None:
+    history = History(scene.ledger)
+    assert history.read()
+    opened = scene.open("digits", "alice", 1000)
+    for used in (100, 200, 300):
+        scene.clock.advance(60)
+        scene.ledger.advance_mark(opened, HOLDER, 1, used)
+        assert history.read()
+        statement, last = scene.ledger.statement("digits"), history.points("digits")[-1]
+        assert (last.spent, last.reserved) == (statement.spent_epsilon, statement.reserved_epsilon)
+        assert last.at == scene.clock.now
+    assert len(history.points("digits")) == 5
+    assert [point.spent for point in history.points("scans")] == [0.0]
+    assert history.points("unknown") == ()
+
+
+def test_reading_at_once_ends_where_reading_piece_by_piece_does(scene: Scene) -> None:
+    pieces = History(scene.ledger)
+    opened = scene.open("digits", "alice", 5000)
+    for used in range(1, 300):
+        scene.clock.advance(30)
+        scene.ledger.advance_mark(opened, HOLDER, 1, used)
+        pieces.read()
+    whole = History(scene.ledger)
+    whole.read()
+    assert whole.points("digits")[-1] == pieces.points("digits")[-1]
+
+
+def test_a_long_history_is_coarser_and_not_longer(scene: Scene) -> None:
+    history = History(scene.ledger)
+    opened = scene.open("digits", "alice", 100_000)
+    for used in range(1, 6 * KEPT_POINTS):
+        scene.clock.advance(5)
+        scene.ledger.advance_mark(opened, HOLDER, 1, used)
+    history.read()
+    points = history.points("digits")
+    assert KEPT_POINTS // 2 <= len(points) <= 2 * KEPT_POINTS + 1
+    assert sorted(points, key=lambda point: point.at) == list(points)
+    assert points[-1].spent == scene.ledger.statement("digits").spent_epsilon
+
+
+def test_the_rate_is_of_the_last_minutes_and_ends_with_the_run(scene: Scene) -> None:
+    history = History(scene.ledger)
+    opened = scene.open("digits", "alice", 100_000)
+    for used in (100, 200, 300):
+        scene.clock.advance(10)
+        scene.ledger.advance_mark(opened, HOLDER, 1, used)
+    history.read()
+    assert history.steps_per_second(opened, scene.clock.now) == pytest.approx(10)
+    assert history.steps_per_second(opened, scene.clock.now + timedelta(hours=1)) is None
+    assert history.steps_per_second("other", scene.clock.now) is None
+    scene.close(opened)
+    history.read()
+    assert history.steps_per_second(opened, scene.clock.now) is None
+
+
+def test_entries_of_a_newer_version_stop_it_and_it_says_so(scene: Scene) -> None:
+    history = History(scene.ledger)
+    history.read()
+    before = history.points("digits")
+    scene.ledger._entries.append(Entry.following(scene.ledger.head(), "2026-01-02", "new", "{}"))
+    assert not history.read()
+    assert not history.read()
+    assert history.points("digits") == before
