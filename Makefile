@@ -37,11 +37,11 @@ types: $(STAMP) ## mypy in strict mode
 	$(BIN)/mypy
 
 unit: $(STAMP) ## unit, contract, property, statistical and architecture tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests --ignore=tests/e2e $(TIMED:%=--ignore=%)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests --ignore=tests/e2e --ignore=tests/browser $(TIMED:%=--ignore=%)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(wildcard $(TIMED))
 
 e2e: $(STAMP) ## tests with real processes
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/e2e
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/e2e tests/browser
 
 protos: $(STAMP) ## generate the stubs after a change of a .proto file
 	$(BIN)/python scripts/protos.py

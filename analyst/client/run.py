@@ -174,6 +174,8 @@ class Run:
             self.next_step = response.step + 1
             self.spent_epsilon = response.spent_epsilon
             self.budget_epsilon = response.budget_epsilon
+            if self.next_step > self.num_steps:  # an open stream counts as an open call
+                self._drop_stream()
             return response
 
     def _exchange(self, requests: Sequence[release_pb2.StepRequest]) -> release_pb2.StepResponse:

@@ -2,7 +2,7 @@
 
 At integer orders by dp-accounting's Renyi accountant; at fractional orders, where that one can be
 several percent high, by adaptive quadrature in 40-digit arithmetic. dp-accounting does not know the
-sliced Gaussian: where it was used, 40-digit sums of mpmath's functions serve at every order. Only
+sliced Gaussian: for it, 40-digit sums of mpmath's functions serve at every order. Only
 the events and the weights of the rule are shared with the ledger's own arithmetic.
 """
 
@@ -30,6 +30,7 @@ from curator.privacy.event import (
 
 _DIGITS = 40
 _REACH = 14
+_TINY = 1e-300
 _SLICED = (SlicedGaussianEvent, SampledSlicedGaussianEvent)
 
 
@@ -46,17 +47,27 @@ def second_epsilon(rule: BudgetRule, used: Iterable[tuple[PrivacyEvent, int]]) -
     uses = [(event, n) for event, n in used if n > 0 and not isinstance(event, NoEvent)]
     if not uses:
         return 0.0
-    sliced = any(isinstance(event, _SLICED) for event, _ in uses)
+    known = [use for use in uses if not isinstance(use[0], _SLICED)]
+    sliced = [use for use in uses if isinstance(use[0], _SLICED)]
     delta = rule.budget.delta - float(IMPLEMENTATION_SLACK)
     best = math.inf
     for alpha, weight in zip(ORDERS, rule.weights, strict=True):
         share = delta * float(weight)
         if alpha == int(alpha) and not sliced:
-            best = min(best, _by_dp_accounting(alpha, share, uses))
-        else:
-            total = math.fsum(divergence_by_definition(event, alpha) * n for event, n in uses)
-            best = min(best, epsilon_from_rdp(alpha, total, share))
+            best = min(best, _by_dp_accounting(alpha, share, known))
+            continue
+        by_hand, total = uses, 0.0
+        if alpha == int(alpha) and known:
+            by_hand, total = sliced, _rdp_by_dp_accounting(alpha, known)
+        total += math.fsum(divergence_by_definition(event, alpha) * n for event, n in by_hand)
+        best = min(best, epsilon_from_rdp(alpha, total, share))
     return best
+
+
+def _rdp_by_dp_accounting(alpha: float, uses: Sequence[tuple[PrivacyEvent, int]]) -> float:
+    """Return the divergence that its epsilon was converted from, at a delta that clips nothing."""
+    epsilon = _by_dp_accounting(alpha, _TINY, uses)
+    return epsilon - epsilon_from_rdp(alpha, 0.0, _TINY)
 
 
 def _by_dp_accounting(

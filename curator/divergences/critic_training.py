@@ -1,19 +1,21 @@
 """Train many critics at once: one Adam step of the Wasserstein loss with a gradient penalty.
 
-Critic k sees its own row of every tensor with an axis K, and generated images that all share;
-nothing is ever summed over K. Work depends on shapes only.
+Critic k sees its own row of every tensor with an axis K, and generated images that all share. Of
+what is summed over K only slopes are used, and the slope of a critic's part is its own. Work
+depends on shapes only.
 
 Shape legend: K critics, R records of a minibatch, N generated images, D pixels, L classes.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
-from torch.func import grad, vmap
+from torch.func import vmap
 
 from curator.divergences.critics import CriticShape, Parameters, scores
 
@@ -62,38 +64,43 @@ class CriticOptimizer:
     penalty: float
 
 
-def critic_loss(
-    shape: CriticShape, penalty: float, critic: Parameters, batch: tuple[Tensor, ...]
+def critic_losses(
+    shape: CriticShape, penalty: float, critics: Parameters, batch: Minibatch
 ) -> Tensor:
-    """Return the loss of one critic.
+    """Return the loss of each critic.
+
+    Slopes within the loss are taken of the sum over critics and records, of which each record's
+    score is the only part that it is in.
 
     Args:
-        shape: Its sizes.
+        shape: Sizes of each critic.
         penalty: Weight of the gradient penalty.
-        critic: Its parameters.
-        batch: Records (R, D), their labels (R, L), images (N, D), their labels (N, L), mixing (R).
+        critics: Parameters with a first axis of K.
+        batch: What they compare.
 
     Returns:
-        mean D(image) - mean D(record) + penalty mean (|slope| - 1)^2 + drift mean D(record)^2.
+        K values: mean D(image) - mean D(record) + penalty mean (|slope| - 1)^2 + drift
+        mean D(record)^2.
 
     References:
         [chen:20], appendix.
     """
-    records_RD, record_labels_RL, images_ND, image_labels_NL, mixing_R = batch
-    of_records_R = scores(shape, critic, records_RD, record_labels_RL)
-    of_images_N = scores(shape, critic, images_ND, image_labels_NL)
-    partners_RD = images_ND[torch.arange(len(records_RD)) % len(images_ND)]
-    share_R1 = mixing_R.unsqueeze(1)
-
-    def total(mixed_RD: Tensor) -> Tensor:
-        return scores(shape, critic, mixed_RD, record_labels_RL).sum()
-
-    slopes_RD = grad(total)(share_R1 * records_RD + (1 - share_R1) * partners_RD)
-    lengths_R = (slopes_RD.square().sum(dim=1) + _TINY).sqrt()
-    distance = of_images_N.mean() - of_records_R.mean()
-    drift = _DRIFT * of_records_R.square().mean()
-    loss: Tensor = distance + penalty * (lengths_R - 1).square().mean() + drift
-    return loss
+    of_own = vmap(functools.partial(scores, shape))
+    of_shared = vmap(functools.partial(scores, shape), in_dims=(0, None, None))
+    of_records_KR = of_own(critics, batch.records_KRD, batch.record_labels_KRL)
+    of_images_KN = of_shared(critics, batch.images_ND, batch.image_labels_NL)
+    num_records = batch.records_KRD.shape[1]
+    partners_RD = batch.images_ND[torch.arange(num_records) % len(batch.images_ND)]
+    share_KR1 = batch.mixing_KR.unsqueeze(2)
+    mixed_KRD = share_KR1 * batch.records_KRD + (1 - share_KR1) * partners_RD
+    mixed_KRD.requires_grad_()
+    total = of_own(critics, mixed_KRD, batch.record_labels_KRL).sum()
+    (slopes_KRD,) = torch.autograd.grad(total, mixed_KRD, create_graph=True)
+    lengths_KR = (slopes_KRD.square().sum(dim=2) + _TINY).sqrt()
+    distance = of_images_KN.mean(dim=1) - of_records_KR.mean(dim=1)
+    drift = _DRIFT * of_records_KR.square().mean(dim=1)
+    losses: Tensor = distance + penalty * (lengths_KR - 1).square().mean(dim=1) + drift
+    return losses
 
 
 def update(
@@ -107,26 +114,24 @@ def update(
         ensemble: All of them.
         batch: What they compare.
     """
-
-    def slope_of(critic: Parameters, *rows: Tensor) -> Parameters:
-        slopes: Parameters = grad(lambda one: critic_loss(shape, optimizer.penalty, one, rows))(
-            critic
+    names = list(ensemble.critics)
+    parts: list[tuple[Tensor, ...]] = []
+    for some in chunks(len(batch.records_KRD)):
+        critics = {
+            n: value[some].detach().requires_grad_() for n, value in ensemble.critics.items()
+        }
+        own = replace(
+            batch,
+            records_KRD=batch.records_KRD[some],
+            record_labels_KRL=batch.record_labels_KRL[some],
+            mixing_KR=batch.mixing_KR[some],
         )
-        return slopes
-
-    every = vmap(slope_of, in_dims=(0, 0, 0, None, None, 0))
-    parts = [
-        every(
-            {name: value[some] for name, value in ensemble.critics.items()},
-            batch.records_KRD[some],
-            batch.record_labels_KRL[some],
-            batch.images_ND,
-            batch.image_labels_NL,
-            batch.mixing_KR[some],
-        )
-        for some in chunks(len(batch.records_KRD))
-    ]
-    slopes = {name: torch.cat([part[name] for part in parts]) for name in ensemble.critics}
+        with torch.enable_grad():
+            total = critic_losses(shape, optimizer.penalty, critics, own).sum()
+        parts.append(torch.autograd.grad(total, [critics[name] for name in names]))
+    slopes = {
+        name: torch.cat(rows) for name, rows in zip(names, zip(*parts, strict=True), strict=True)
+    }
     return _adam(optimizer.learning_rate, ensemble, slopes)
 
 
@@ -144,15 +149,15 @@ def image_gradients(
     Yields:
         (k, N, D) for the critics in their order, a public number of them at a time.
     """
-
-    def slope_of(critic: Parameters) -> Tensor:
-        slopes: Tensor = grad(lambda images: -scores(shape, critic, images, onehot_NL).sum())(
-            images_ND
-        )
-        return slopes
-
+    every = vmap(functools.partial(scores, shape), in_dims=(0, 0, None))
     for some in chunks(len(next(iter(critics.values())))):
-        yield vmap(slope_of)({name: value[some] for name, value in critics.items()})
+        asked = {name: value[some].detach() for name, value in critics.items()}
+        copies_kND = images_ND.expand(len(asked["score"]), *images_ND.shape).clone()
+        copies_kND.requires_grad_()
+        with torch.enable_grad():
+            total = every(asked, copies_kND, onehot_NL).sum()
+        (slopes_kND,) = torch.autograd.grad(total, copies_kND)
+        yield -slopes_kND
 
 
 def chunks(num_critics: int) -> Iterator[slice]:

@@ -5,10 +5,11 @@ import math
 import pytest
 from opacus.accountants.analysis import rdp as opacus_rdp
 
+from curator.accounting import second_opinion
 from curator.accounting.cost import event_cost
 from curator.accounting.orders import ORDERS
 from curator.accounting.rule import BudgetRule
-from curator.accounting.second_opinion import second_epsilon
+from curator.accounting.second_opinion import divergence_by_definition, second_epsilon
 from curator.privacy.budget import Budget
 from curator.privacy.event import (
     GaussianEvent,
@@ -64,3 +65,10 @@ def test_opacus_agrees(epsilon: float, delta: float, q: float, z: float, steps: 
         bound = float(rdp[0]) + math.log1p(-1 / alpha) - math.log(share * alpha) / (alpha - 1)
         theirs = min(theirs, bound)
     assert ours == pytest.approx(theirs, rel=3e-3)
+
+
+@pytest.mark.parametrize("alpha", [2.0, 3.0, 16.0, 64.0, 512.0])
+def test_a_divergence_is_found_in_the_epsilon_of_dp_accounting(alpha: float) -> None:
+    event = SampledGaussianEvent(sampling_rate=SamplingRate.at_least(0.01), noise_multiplier=1.1)
+    found = second_opinion._rdp_by_dp_accounting(alpha, [(event, 1000)])
+    assert found == pytest.approx(1000 * divergence_by_definition(event, alpha), rel=1e-9)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,7 +17,7 @@ from curator.divergences.critic_training import (
     CriticOptimizer,
     Ensemble,
     Minibatch,
-    critic_loss,
+    critic_losses,
     image_gradients,
     update,
 )
@@ -54,6 +57,18 @@ def minibatch(shape: CriticShape, dtype: torch.dtype = torch.float32) -> Minibat
 
 def one(critics: Parameters, k: int) -> Parameters:
     return {name: value[k] for name, value in critics.items()}
+
+
+def loss_of(shape: CriticShape, critic: Parameters, batch: Minibatch, k: int) -> Tensor:
+    """Return the loss of critic k, as if there were no other."""
+    lone = replace(
+        batch,
+        records_KRD=batch.records_KRD[k : k + 1],
+        record_labels_KRL=batch.record_labels_KRL[k : k + 1],
+        mixing_KR=batch.mixing_KR[k : k + 1],
+    )
+    stacked = {name: value.unsqueeze(0) for name, value in critic.items()}
+    return critic_losses(shape, 10.0, stacked, lone)[0]
 
 
 def rows(batch: Minibatch, k: int) -> tuple[Tensor, ...]:
@@ -104,7 +119,7 @@ def test_the_loss_against_its_definition(shape: CriticShape) -> None:
             scores(shape, critic, mixed.unsqueeze(0), real_labels[r : r + 1]).sum(), mixed
         )
         total = total + 10.0 * (slope.norm() - 1) ** 2 / R
-    loss = critic_loss(shape, 10.0, critic, rows(batch, 3))
+    loss = loss_of(shape, critic, batch, 3)
     torch.testing.assert_close(loss, total.detach(), rtol=1e-6, atol=1e-6)
 
 
@@ -126,7 +141,7 @@ def test_all_together_are_as_one_by_one_with_torch_s_adam(
         adam = torch.optim.Adam(critic.values(), lr=0.01, betas=(0.5, 0.9))
         for _ in range(5):
             adam.zero_grad()
-            torch.autograd.backward([critic_loss(shape, 10.0, critic, rows(batch, k))])
+            torch.autograd.backward([loss_of(shape, critic, batch, k)])
             adam.step()
         for name, value in critic.items():
             torch.testing.assert_close(
@@ -199,3 +214,22 @@ def test_work_counts_every_multiplication() -> None:
     assert MLP.multiplications == MLP.num_parameters
     convolutions = 3 * 2 * 25 * (5 * 3) + 6 * 3 * 25 * (3 * 2) + 12 * 6 * 25 * (2 * 1)
     assert CONV.multiplications == CONV.num_parameters + convolutions
+
+
+def test_an_update_imports_nothing() -> None:
+    """It runs in threads: hundreds of modules loaded there, at the first step, can lock up."""
+    program = """
+import sys
+from tests.unit.curator.divergences.test_critics import *
+for shape in (MLP, CONV):
+    batch, ensemble = minibatch(shape), Ensemble.start(initial_critics(shape, K, 1))
+    before = set(sys.modules)
+    ensemble = update(shape, OPTIMIZER, ensemble, batch)
+    list(image_gradients(shape, ensemble.critics, batch.images_ND, batch.image_labels_NL))
+    print(len(set(sys.modules) - before))
+"""
+    root = Path(__file__).resolve().parents[4]
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["0", "0"]

@@ -1,0 +1,52 @@
+"""The recipes of GS-WGAN: what is sent, that a curator takes it, and that it fits its budget."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from analyst.recipes import GsWganMeanConfig, list_recipes, load_recipe
+from analyst.recipes.mechanisms import describe_cost
+from curator.accounting.declared import read_declared
+from curator.accounting.explain import explain
+from curator.mechanisms.catalogue import parse_mechanism
+from curator.mechanisms.gs_wgan_mean import GsWganMean
+from curator.mechanisms.gs_wgan_mean_spec import GsWganMeanSpec
+from curator.privacy.records import ImageSpace
+from tests.fakes.barrier import FakeDataset
+
+RECIPES = [name for name in list_recipes() if name.startswith("gs-wgan-")]
+
+
+def test_there_is_one_for_digits_and_one_for_mnist() -> None:
+    assert RECIPES == ["gs-wgan-mean-digits", "gs-wgan-mean-mnist"]
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_curator_takes_what_is_sent(name: str) -> None:
+    mechanism = load_recipe(name).mechanism
+    assert isinstance(mechanism, GsWganMeanConfig)
+    sent = mechanism.parameters(FakeDataset())
+    assert set(sent) == set(GsWganMeanSpec.model_fields)
+    side = 8 if name.endswith("digits") else 28
+    space = ImageSpace(channels=1, height=side, width=side, max_level=255, num_classes=10)
+    made = parse_mechanism(mechanism.wire_name, json.dumps(sent), space)
+    assert isinstance(made, GsWganMean)
+    labels = mechanism.draw_labels(10, torch.Generator())
+    assert len(labels) == made.rows_per_step
+    assert max(labels.bincount().tolist()) - min(labels.bincount().tolist()) <= 1
+    assert "all critics" in describe_cost(mechanism)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_stated_steps_fit_the_stated_budget_and_hardly_more_would(name: str) -> None:
+    recipe = load_recipe(name)
+    parameters = recipe.mechanism.parameters(FakeDataset())
+    table = {"mechanism": {"kind": "gs-wgan-mean", **parameters}, "training": {}}
+    table["training"] = {"steps": recipe.training.steps}
+    why = explain(read_declared(table, {"epsilon": 10.0, "delta": 1e-5}), cross_check=False)
+    assert why.fits
+    assert why.affordable_steps is not None
+    assert why.affordable_steps < 1.01 * why.num_steps
