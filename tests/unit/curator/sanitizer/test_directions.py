@@ -100,7 +100,7 @@ def test_projections_have_the_moments_that_are_charged(dimension: int) -> None:
         mean = float((t * squares).exp().mean())
         wanted, twice = (math.exp(log_1f1(dimension / 2, scale * t)) for scale in (1, 2))
         deviation = math.sqrt((twice - wanted**2) / kept.shape[1])
-        least = 0.85 if dimension == 3 else 0.9999  # 14% of these are too short, whatever their angle
+        least = 0.85 if dimension == 3 else 0.9999  # too short, whatever their angle
         assert kept.shape[1] >= least * 200_000
         assert abs(mean - wanted) < 6 * deviation
 
