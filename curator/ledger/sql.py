@@ -236,12 +236,20 @@ class SqlLedger(SqlReadings):
         return result
 
     def _keep(self, dataset: str | None) -> None:
-        """Note the head elsewhere, with what is reserved of a data set whose total changed."""
-        if self._anchor is not None:
-            with self._anchor.writing() as note, self._store.reading() as connection:
-                note.head = rows.load_head(connection)
-                if dataset is not None:
-                    note.see(rows.load_account(connection, dataset), dataset)
+        """Note the head elsewhere, with what is reserved of each data set whose total changed.
+
+        Entries that were not noted one by one are another process's or another thread's, and may
+        have reserved anything: a head without them would promise less than was given out.
+        """
+        if self._anchor is None:
+            return
+        with self._anchor.writing() as note, self._store.reading() as connection:
+            seen, note.head = note.head[0], rows.load_head(connection)
+            changed = set() if dataset is None else {dataset}
+            if note.head[0] > seen + 1:
+                changed = set(rows.load_datasets(connection))
+            for name in changed:
+                note.see(rows.load_account(connection, name), name)
 
     def _append(self, connection: Connection, book: Book, happening: kinds.Happening) -> None:
         at = self._clock().isoformat()

@@ -202,3 +202,31 @@ def test_a_database_that_was_put_back_is_noticed(tmp_path: Path) -> None:
     SqlLedger.open_database(url, CLOCK, anchor).close()
     with pytest.raises(LedgerRestored):
         SqlLedger.open_database(postgres_or_skip().fresh(), CLOCK, anchor)
+
+
+def test_what_another_replica_reserved_is_known_here_too(tmp_path: Path) -> None:
+    """One replica's anchor must bound the loss alone: the other's may be lost with its disk."""
+    url = postgres_or_skip().fresh()
+    here = SqlLedger.open_database(url, CLOCK, HeadAnchor(tmp_path / "here.json"))
+    there = SqlLedger.open_database(url, CLOCK, HeadAnchor(tmp_path / "there.json"))
+    here.register_dataset(registration())
+    here.open_run(opening("mine", 10), "h")
+    there.open_run(opening("theirs", 30), "g")
+    here.advance_mark("mine", "h", 1, 1)  # its head is now behind the other's opening
+    note = HeadAnchor(tmp_path / "here.json").read()
+    assert note.head == here.head()
+    assert note.datasets["d"]["reserved"] == (event_cost(STEP) * 40).to_json()
+    here.close()
+    there.close()
+
+
+def test_what_another_thread_reserved_is_not_missed(place: Place) -> None:
+    """Two changes may be durable before either is noted, and the cheaper one be noted first."""
+    ledger = place.open()
+    keep = ledger._keep
+    ledger._keep = lambda dataset: None  # type: ignore[method-assign]
+    ledger.open_run(opening("s", 30), "h")
+    ledger._keep = keep  # type: ignore[method-assign]
+    ledger.advance_mark("r", "h", 1, 12)
+    assert place.anchor.read().datasets["d"]["reserved"] == (event_cost(STEP) * 70).to_json()
+    ledger.close()

@@ -6,6 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 import torch
+from scipy.stats import binom, chi2
 from torch import Tensor
 
 from curator.accounting.hypergeometric import log_1f1
@@ -91,17 +92,21 @@ def test_entries_have_the_variance_of_their_law() -> None:
 
 @pytest.mark.parametrize("dimension", [3, 40])
 def test_projections_have_the_moments_that_are_charged(dimension: int) -> None:
-    """The mean over 2e5 columns of exp(t (w u)^2) is 1F1: within 6 deviations, chance 2e-9."""
+    """The mean over 2e5 columns of exp(t (w u)^2) is 1F1: within 6 deviations, chance 2e-9.
+
+    Columns below half the expected length are left out: binomially many, within a chance of 1e-9.
+    """
     units = draw_directions(dimension, 200_000, OsEntropy()).unit_columns
     kept = units[:, units.norm(dim=0) > 0.5]
+    too_short = chi2.cdf(dimension / 4, dimension)
+    fewest, most = binom.interval(1 - 1e-9, 200_000, too_short)
+    assert fewest <= 200_000 - kept.shape[1] <= most
     row = torch.arange(1, dimension + 1, dtype=torch.float64)
     squares = (row @ kept).square() / row.square().sum()
     for t in (0.3, 3.0):
         mean = float((t * squares).exp().mean())
         wanted, twice = (math.exp(log_1f1(dimension / 2, scale * t)) for scale in (1, 2))
         deviation = math.sqrt((twice - wanted**2) / kept.shape[1])
-        least = 0.85 if dimension == 3 else 0.9999  # too short, whatever their angle
-        assert kept.shape[1] >= least * 200_000
         assert abs(mean - wanted) < 6 * deviation
 
 
