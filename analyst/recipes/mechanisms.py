@@ -39,6 +39,26 @@ class BatchFacts(Protocol):
         ...
 
 
+def _check_one_rate(sampling_rate: float | None, expected_batch_size: float | None) -> None:
+    """Check that the rate is given in one way.
+
+    Raises:
+        ValueError: If it is given in both, or in none.
+    """
+    if (sampling_rate is None) == (expected_batch_size is None):
+        msg = "give either sampling_rate or expected_batch_size"
+        raise ValueError(msg)
+
+
+def _sampling(config: DpSinkhornConfig | DpSwdConfig, facts: BatchFacts) -> dict[str, Any]:
+    """Return the rate, by the nominal size if need be, and the capacity, else the data set's."""
+    rate = config.sampling_rate
+    if rate is None and config.expected_batch_size is not None:
+        rate = config.expected_batch_size / facts.nominal_size
+    capacity = facts.capacity if config.capacity is None else config.capacity
+    return {"sampling_rate": rate, "capacity": capacity}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
 class DpSinkhornConfig:
     """DP-Sinkhorn: every step compares the batch with a fresh private sample."""
@@ -69,9 +89,7 @@ class DpSinkhornConfig:
 
     @model_validator(mode="after")
     def _check(self) -> DpSinkhornConfig:
-        if (self.sampling_rate is None) == (self.expected_batch_size is None):
-            msg = "give either sampling_rate or expected_batch_size"
-            raise ValueError(msg)
+        _check_one_rate(self.sampling_rate, self.expected_batch_size)
         if self.num_debias > self.num_samples:
             msg = "num_debias must not exceed num_samples"
             raise ValueError(msg)
@@ -79,12 +97,8 @@ class DpSinkhornConfig:
 
     def parameters(self, facts: BatchFacts) -> dict[str, Any]:
         """Return what is sent: the rate from the nominal size, the capacity from the data set."""
-        rate = self.sampling_rate
-        if rate is None and self.expected_batch_size is not None:
-            rate = self.expected_batch_size / facts.nominal_size
         return {
-            "sampling_rate": rate,
-            "capacity": facts.capacity if self.capacity is None else self.capacity,
+            **_sampling(self, facts),
             "num_samples": self.num_samples,
             "num_debias": self.num_debias,
             "clip_norm": self.clip_norm,
@@ -196,19 +210,13 @@ class DpSwdConfig:
 
     @model_validator(mode="after")
     def _check(self) -> DpSwdConfig:
-        if (self.sampling_rate is None) == (self.expected_batch_size is None):
-            msg = "give either sampling_rate or expected_batch_size"
-            raise ValueError(msg)
+        _check_one_rate(self.sampling_rate, self.expected_batch_size)
         return self
 
     def parameters(self, facts: BatchFacts) -> dict[str, Any]:
         """Return what is sent: the rate from the nominal size, the capacity from the data set."""
-        rate = self.sampling_rate
-        if rate is None and self.expected_batch_size is not None:
-            rate = self.expected_batch_size / facts.nominal_size
         return {
-            "sampling_rate": rate,
-            "capacity": facts.capacity if self.capacity is None else self.capacity,
+            **_sampling(self, facts),
             "num_samples": self.num_samples,
             "num_projections": self.num_projections,
             "clip_norm": self.clip_norm,
