@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from curator.errors import RunClosed, Unavailable
 from curator.ledger.ledger import RunState
+from curator.ledger.problems import HolderLost
 from curator.service.caller import Caller
 from curator.service.context import Context
 from curator.service.find_run import run_of
@@ -51,6 +52,7 @@ def end_run(context: Context, state: RunState, reason: str) -> None:
 
     Raises:
         LedgerUnavailable: If the closing may not be durable.
+        HolderLost: If another process took the run over.
     """
     live = context.live_runs.get(state.run_id)
     if live is None:
@@ -58,8 +60,13 @@ def end_run(context: Context, state: RunState, reason: str) -> None:
         return
     with live.lock:
         live.closed = True  # no new step is claimed, whatever the ledger says
-        with suppress(RunClosed):  # another request closed it first
+        try:
             context.ledger.close_run(state.run_id, context.holder, live.epoch, live.used, reason)
+        except RunClosed:  # another request closed it first
+            pass
+        except HolderLost:
+            context.live_runs.pop(state.run_id, None)  # open elsewhere; asking again finds where
+            raise
         if live.held is not None:
             live.held.end(live.used)
     context.live_runs.pop(state.run_id, None)

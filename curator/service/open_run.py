@@ -105,25 +105,34 @@ def _prepare(context: Context, live: LiveRun) -> None:
     """Make the one release of a run that has one: charged first, kept durably before first use.
 
     Raises:
-        CuratorError: If it failed; the charge stands and the run is closed.
+        CuratorError: If it could not be charged, or failed after it was; the run is closed.
     """
     mechanism = live.mechanism
     if not isinstance(mechanism, ReleasedOnceMechanism):
         return
     try:
         context.ledger.begin_setup(live.run_id, context.holder, live.epoch)
+    except CuratorError:  # in the ledger's own words: nothing private was read yet
+        _give_up(context, live)
+        raise
+    try:
         release = mechanism.setup(live.records.batches(_SETUP_ROWS), context.noise)
         context.ledger.store_setup(live.run_id, context.holder, live.epoch, encode_release(release))
     except Exception:  # noqa: BLE001 - the text may hold anything; it stays here
-        live.closed = True
-        context.live_runs.pop(live.run_id, None)
-        with suppress(CuratorError):  # then it stays open, and is closed when it is next adopted
-            context.ledger.close_run(
-                live.run_id, context.holder, live.epoch, live.used, "the one release failed"
-            )
+        _give_up(context, live)
         raise CuratorError from None
     live.released = release
     live.spent_epsilon = context.ledger.statement(live.facts.name).spent_epsilon
+
+
+def _give_up(context: Context, live: LiveRun) -> None:
+    """Close a run that has no release; it stays open if the ledger fails, until it is adopted."""
+    live.closed = True
+    context.live_runs.pop(live.run_id, None)
+    with suppress(CuratorError):
+        context.ledger.close_run(
+            live.run_id, context.holder, live.epoch, live.used, "the one release failed"
+        )
 
 
 def _check_number(

@@ -103,6 +103,22 @@ class TestLife:
         state = ctx.ledger.run(run.run_id)
         assert (state.used, state.is_open) == (mark, False)
 
+    def test_a_pause_between_opening_and_its_release_is_told_and_costs_nothing(
+        self, ctx: Context, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        begin = ctx.ledger.begin_setup
+
+        def paused_first(*arguments: Any) -> RunState:
+            turn(ctx, DatasetStatus.PAUSED)
+            return begin(*arguments)
+
+        monkeypatch.setattr(ctx.ledger, "begin_setup", paused_first)
+        with pytest.raises(DatasetPaused):
+            opened(ctx, "mean-embedding")
+        (run,) = ctx.ledger.runs()
+        assert (run.is_open, run.setup_begun) == (False, False)
+        assert ctx.ledger.account(NAME).reserved.is_zero
+
     def test_the_steward_closes_a_run_of_a_paused_data_set(self, ctx: Context) -> None:
         run = opened(ctx)
         step(ctx, run, 1)

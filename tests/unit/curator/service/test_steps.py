@@ -315,3 +315,16 @@ def test_a_close_that_races_steps_never_under_counts(seed: int) -> None:
     stepper.join()
     assert not state.is_open
     assert max(answered, default=0) <= ctx.ledger.run(run.run_id).used <= len(answered) + 1
+
+
+def test_a_holder_that_was_replaced_forgets_the_run_that_it_cannot_close() -> None:
+    """It must not call the run closed: it is open, somewhere else."""
+    ledger = memory_ledger()
+    first = context(ledger)
+    run = opened(first, num_steps=100)
+    answer(first, run.run_id, 1)
+    resume_run(context(ledger, holder="second"), ALICE, run.run_id)
+    with pytest.raises(LedgerUnavailable):
+        close_run(first, ALICE, run.run_id)
+    assert ledger.run(run.run_id).is_open
+    assert run.run_id not in first.live_runs
