@@ -102,8 +102,8 @@ def test_values_are_the_projections_of_clipped_rows() -> None:
     assert bool((norms > 35).any())
     assert bool((norms < 35).all()) is False
     wanted = (rows * (35 / norms).clamp(max=1)) @ directions.unit_columns
-    values = project(one, directions, limits) * limits.grid(DIMENSION)
-    assert float((values - wanted).abs().max()) <= limits.grid(DIMENSION) * (1 + 1e-6)
+    values = project(one, directions, limits).double() * limits.grid(DIMENSION)
+    assert float((values - wanted).abs().max()) <= limits.grid(DIMENSION) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("clip_norm", [1e-3, 30.0, 1e5])
