@@ -8,7 +8,7 @@ synthetic images only; the real test set chooses nothing.
         --device cuda --offline --minutes 8 --out results
 
 DIR holds mnist.npz and fashion_mnist.npz with the arrays x_train, y_train, x_test and y_test; the
-data set `digits` needs none. The command stops in time and resumes: a row that exists is skipped, a
+data set `digits` needs none. With --parallel jobs share the device and the processors. The command stops in time and resumes: a row that exists is skipped, a
 training that was stopped goes on from its checkpoint, a classifier that was tested is not again.
 
 OUT/rows/NAME.json   the row       OUT/grids/NAME.png   ten samples a class
@@ -152,6 +152,26 @@ def commit() -> str:
     return done.stdout.strip()
 
 
+def finish_side_by_side(jobs: list[Job], words: list[str], deadline: float) -> int:
+    """Run each job in a process of its own, some at a time; return the worst exit code."""
+    waiting, running, worst = list(jobs), {}, 0
+    while waiting or running:
+        while waiting and len(running) < jobs[0].arguments.parallel:
+            job = waiting.pop(0)
+            minutes = str((deadline - time.monotonic()) / 60)
+            one = ("--parallel", "1", "--seeds", str(job.seed), "--minutes", minutes)
+            command = [sys.executable, __file__, *words, *one, "--recipe", job.recipe]
+            running[job.name] = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        for name, process in list(running.items()):
+            code = process.poll()
+            if code is not None:
+                worst = max(worst, abs(code))
+                del running[name]
+                print(f"{name}: exit code {code}", file=sys.stderr, flush=True)
+        time.sleep(0.2)
+    return worst
+
+
 def summary(jobs: list[Job]) -> str:
     """Return mean and standard deviation over the seeds of each recipe, as a table."""
     lines = ["| recipe | seeds | epsilon | " + " | ".join(PAPER_CLASSIFIERS) + " |"]
@@ -195,6 +215,8 @@ def parse() -> argparse.Namespace:
         "--offline", action="store_true", help="fetch released embeddings once, train on --device"
     )
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after these")
+    parser.add_argument("--parallel", type=int, default=1, help="jobs side by side [1]")
+    parser.add_argument("--curator-device", default="cpu", help="of the curator [cpu]")
     parser.add_argument("--count", type=int, default=60000, help="synthetic images [60000]")
     parser.add_argument("--epsilon", type=float, default=10.0, help="budget [10]")
     parser.add_argument("--delta", type=float, default=1e-5, help="of the budget [1e-5]")
@@ -216,6 +238,11 @@ def main() -> int:
         for recipe in arguments.recipe
     ]
     code = 0
+    if arguments.parallel > 1:
+        missing = [job for job in jobs if not job.row.exists()]
+        code = finish_side_by_side(missing, sys.argv[1:], deadline) if missing else 0
+        print(summary(jobs), flush=True)
+        return code
     try:
         for job in jobs:
             if job.row.exists():

@@ -25,6 +25,7 @@ FILES = {
     "fashion": "fashion_mnist.npz",
     "fashion-mnist": "fashion_mnist.npz",
     "fashion_mnist": "fashion_mnist.npz",
+    "usps": "usps28.npz",
 }
 READY = re.compile(r"grpc \S+:(\d+) ")
 PUBLIC_EVERY = 5  # of the digits, as sklearn:digits-private leaves them out
@@ -37,6 +38,8 @@ def facts(job: Job, recipe: Recipe) -> tuple[str, list[str]]:
         source, size, largest, shape = "sklearn:digits-private", 1437, 1500, "1x8x8"
     else:
         source, size, largest, shape = str(data_file(job, name)), 60000, 70000, "1x28x28"
+        if name == "usps":  # a public look-alike: 7,291 images, each eight times
+            size = 58328
     batch = getattr(mechanism, "expected_batch_size", None)
     rate = getattr(mechanism, "sampling_rate", None) or (batch or size / 600) / size
     rows = rate * size
@@ -97,6 +100,12 @@ def steward(job: Job, recipe: Recipe) -> None:
             code = curator(command)
         if code:
             sys.exit(f"curator {command[0]} of {job.name} ended with exit code {code}")
+    config = CuratorFolder(folder).config
+    config.write_text(
+        config.read_text().replace(
+            '\ndevice = "cpu"', f'\ndevice = "{job.arguments.curator_device}"'
+        )
+    )
     ready.touch()
 
 

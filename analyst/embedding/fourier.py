@@ -81,5 +81,27 @@ class FourierFeatures:
         if self.frequencies_DF.device != inputs_ND.device:
             self.frequencies_DF = self.frequencies_DF.to(inputs_ND.device)
         phases_NF = inputs_ND @ self.frequencies_DF.to(inputs_ND.dtype)
-        amplitude = 1 / math.sqrt(phases_NF.shape[1])
-        return torch.cat((phases_NF.cos(), phases_NF.sin()), dim=1) * amplitude
+        rows_N2F: Tensor = _Waves.apply(phases_NF)  # type: ignore[no-untyped-call]
+        return rows_N2F
+
+
+class _Waves(torch.autograd.Function):
+    """Cosines, then sines, of norm 1 together; the slopes are made of what was returned."""
+
+    @staticmethod
+    def forward(ctx: torch.autograd.function.FunctionCtx, phases_NF: Tensor) -> Tensor:
+        num_frequencies = phases_NF.shape[1]
+        rows_N2F = phases_NF.new_empty((len(phases_NF), 2 * num_frequencies))
+        torch.cos(phases_NF, out=rows_N2F[:, :num_frequencies])
+        torch.sin(phases_NF, out=rows_N2F[:, num_frequencies:])
+        rows_N2F *= 1 / math.sqrt(num_frequencies)
+        ctx.save_for_backward(rows_N2F)
+        return rows_N2F
+
+    @staticmethod
+    def backward(ctx: torch.autograd.function.FunctionCtx, slopes_N2F: Tensor) -> Tensor:
+        (rows_N2F,) = ctx.saved_tensors  # type: ignore[attr-defined]
+        cosines, sines = rows_N2F.chunk(2, dim=1)
+        of_cosines, of_sines = slopes_N2F.chunk(2, dim=1)
+        phases: Tensor = (cosines * of_sines).addcmul_(sines, of_cosines, value=-1)
+        return phases

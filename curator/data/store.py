@@ -82,7 +82,7 @@ def open_store(folder: Path) -> LabelledImages:
             msg = f"{folder}: the stored images differ from their checksums; restore them"
             raise SourceError(msg)
         levels = np.load(folder / _LEVELS, mmap_mode="r", allow_pickle=False)
-        labels = np.load(folder / _LABELS, allow_pickle=False)
+        labels = np.load(folder / _LABELS, mmap_mode="r", allow_pickle=False)
         groups = most = None
         if _GROUPS in names:
             groups = np.load(folder / _GROUPS, allow_pickle=False).astype(np.int64)

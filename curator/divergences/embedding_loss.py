@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from curator.divergences.device import compute_device
 from curator.divergences.feature_maps import FeatureMap
 
 if TYPE_CHECKING:
@@ -39,11 +40,13 @@ def class_gradients(
     References:
         [gretton:12], equation 4 (unbiased estimate); [harder:21], equation 6.
     """
+    device = compute_device()
+    labels_N = labels_N.to(device)
     with torch.enable_grad():
-        moving_ND = images_ND.detach().requires_grad_()
+        moving_ND = images_ND.detach().to(device).requires_grad_()
         tracked_N2F = features.rows(moving_ND)
     rows_N2F = tracked_N2F.detach()
-    means_K2F = class_means_K2F.to(rows_N2F.dtype)
+    means_K2F = class_means_K2F.to(rows_N2F)
     sums_K2F = torch.zeros_like(means_K2F).index_add_(0, labels_N, rows_N2F)
     sizes_K = torch.bincount(labels_N, minlength=means_K2F.shape[0]).to(rows_N2F.dtype)
     paired_K = (sizes_K > 1).to(rows_N2F.dtype) / (sizes_K - 1).clamp_min(1)

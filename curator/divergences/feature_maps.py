@@ -19,6 +19,7 @@ from typing import Protocol, final
 import torch
 from torch import Tensor
 
+from curator.divergences.device import compute_device
 from curator.divergences.random_features import FourierFeatures
 from curator.divergences.scattering import Scattering
 from curator.divergences.wavelets import MAP_BITS
@@ -68,7 +69,7 @@ class PixelFeatures:
         Privacy:
             Levels are integers; row i is a function of record i alone.
         """
-        centred_MD = levels_MD.to(torch.float64) * 2 - self.max_level
+        centred_MD = levels_MD.to(compute_device(), torch.float64) * 2 - self.max_level
         return self.fourier.exact_rows(centred_MD, 1 / self.max_level)
 
     def rows(self, images_ND: Tensor) -> Tensor:
@@ -96,7 +97,7 @@ class ScatteringFeatures:
         Privacy:
             Coefficients are integers below 2^19; row i is a function of record i alone.
         """
-        integers_MS = self.scattering.record_rows(levels_MD, self.max_level)
+        integers_MS = self.scattering.record_rows(levels_MD.to(compute_device()), self.max_level)
         return self.fourier.exact_rows(integers_MS.to(torch.float64), 2.0**-MAP_BITS)
 
     def rows(self, images_ND: Tensor) -> Tensor:

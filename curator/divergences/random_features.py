@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 import torch
 
+from curator.divergences.device import compute_device
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -60,11 +62,12 @@ def standard_normals(
     return np.rint(pairs.reshape(-1)[:num_values] / FREQUENCY_GRID)
 
 
-@functools.lru_cache(maxsize=1)
-def _cosine_table() -> Tensor:
+@functools.lru_cache(maxsize=2)
+def _cosine_table(device: torch.device) -> Tensor:
     """Return cos(2 pi i / 2^16) for every i."""
     turns = (index / _TABLE_SIZE for index in range(_TABLE_SIZE))
-    return torch.tensor([math.cos(2 * math.pi * turn) for turn in turns], dtype=torch.float64)
+    cosines = [math.cos(2 * math.pi * turn) for turn in turns]
+    return torch.tensor(cosines, dtype=torch.float64, device=device)
 
 
 @final
@@ -105,7 +108,7 @@ class FourierFeatures:
         nearest_MF = torch.floor((turns_MF - turns_MF.floor()) * _TABLE_SIZE + 0.5)
         cosine_MF = nearest_MF.to(torch.int64) & (_TABLE_SIZE - 1)
         sine_MF = (cosine_MF - _TABLE_SIZE // 4) & (_TABLE_SIZE - 1)
-        table = _cosine_table() * self._amplitude
+        table = _cosine_table(sums_MF.device) * self._amplitude
         return torch.cat((table[cosine_MF], table[sine_MF]), dim=1)
 
     def rows(self, inputs_ND: Tensor) -> Tensor:
@@ -150,7 +153,7 @@ def fourier_features(
         first_stream: Stream of the first bandwidth; the others follow it.
 
     Returns:
-        The feature map.
+        The feature map, on the device that the curator computes on.
 
     Raises:
         ValueError: If the features cannot be shared equally, or sums of products could be inexact.
@@ -168,7 +171,8 @@ def fourier_features(
     ]
     normals_DF = torch.from_numpy(np.concatenate(parts, axis=1).astype(np.float32))
     inverse = [1 / bandwidth for bandwidth in bandwidths for _ in range(share)]
+    device = compute_device()
     return FourierFeatures(
-        normals_DF=normals_DF.contiguous(),
-        inverse_bandwidths_F=torch.tensor(inverse, dtype=torch.float64),
+        normals_DF=normals_DF.contiguous().to(device),
+        inverse_bandwidths_F=torch.tensor(inverse, dtype=torch.float64, device=device),
     )

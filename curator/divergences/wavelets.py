@@ -71,7 +71,7 @@ def moduli(maps_NPHW: Tensor) -> Tensor:
     num_images, num_maps, height, width = maps_NPHW.shape
     tile = _tile(height), _tile(width)
     tiles_TI = _cut(maps_NPHW.flatten(0, 1), *tile)
-    operator_IO = _float_operator(*tile, maps_NPHW.dtype)
+    operator_IO = _float_operator(*tile, maps_NPHW.dtype, maps_NPHW.device)
     values_TO: Tensor = _Modulus.apply(tiles_TI @ operator_IO)  # type: ignore[no-untyped-call]
     return _joined(values_TO, (num_images, num_maps, height, width), *tile)
 
@@ -91,7 +91,7 @@ def exact_moduli(maps_NPHW: Tensor) -> Tensor:
     """
     num_images, num_maps, height, width = maps_NPHW.shape
     tile = _tile(height), _tile(width)
-    operator_IO = _operator(*tile)
+    operator_IO = _operator(*tile, maps_NPHW.device)
     per_map = max(operator_IO.shape) * (height // tile[0]) * (width // tile[1])
     parts = [
         _rounded_moduli(_cut(part.to(torch.float64), *tile) @ operator_IO)
@@ -138,18 +138,18 @@ def _tile(side: int) -> int:
 
 
 @functools.lru_cache(maxsize=16)
-def _operator(height: int, width: int) -> Tensor:
+def _operator(height: int, width: int, device: torch.device) -> Tensor:
     """Return the integer matrix from a tile with its margin to both parts, (I, 2 A h w)."""
     margin = 2 * _HALF_WIDTH
     num_inputs = (height + margin) * (width + margin)
     units = torch.eye(num_inputs, dtype=torch.float64)
     units = units.reshape(num_inputs, 1, height + margin, width + margin)
-    return functional.conv2d(units, morlet_filters().unsqueeze(1)).flatten(1)
+    return functional.conv2d(units, morlet_filters().unsqueeze(1)).flatten(1).to(device)
 
 
 @functools.lru_cache(maxsize=16)
-def _float_operator(height: int, width: int, dtype: torch.dtype) -> Tensor:
-    return (_operator(height, width) * 2.0**-FILTER_BITS).to(dtype)
+def _float_operator(height: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return (_operator(height, width, device) * 2.0**-FILTER_BITS).to(dtype)
 
 
 def _cut(maps_MHW: Tensor, height: int, width: int) -> Tensor:

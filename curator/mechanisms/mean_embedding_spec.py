@@ -18,7 +18,7 @@ from curator.errors import MalformedRequest
 from curator.mechanisms.specification import MAX_ROWS, NoiseMultiplier, Specification
 from curator.privacy.records import ImageSpace
 
-_MAX_FREQUENCY_VALUES = 1 << 24
+_MAX_FREQUENCY_VALUES = 1 << 26  # 256 MiB in float32
 _MAX_RELEASED_VALUES = 1 << 22
 _MAX_COEFFICIENTS = 1 << 17  # sums with frequencies stay exact
 _LARGEST_LEVEL = 2.0**9  # of 2 v - max_level

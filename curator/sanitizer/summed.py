@@ -3,7 +3,8 @@
 A sum over the data set has no bound as a whole, so what each unit (a record, or a group of them)
 adds to all classes together is bounded, truncated and certified alone, before units are added as
 integers. Float64 arithmetic on a unit is elementwise and in the order of its own records, so no bit
-of it depends on which other units share the batch.
+of it depends on which other units share the batch. All of it happens on the device that the rows
+come on: integers are exact on each.
 
 Shape legend: M rows of a batch, U units in it, P pairs of a unit and a class, R features.
 """
@@ -74,7 +75,10 @@ def release_class_sums(
         # other rows become units of their own that add nothing, so that as much work is done
         apart = torch.arange(len(units)) + len(units)
         keys = torch.where(known, units * num_classes + labels, apart * num_classes)
-        _add_units(sums, rows * known.to(rows.dtype).unsqueeze(1), keys, radius)
+        known = known.to(rows).unsqueeze(1)
+        sums = sums.to(rows.device)
+        _add_units(sums, rows * known, keys.to(rows.device), radius)
+    sums = sums.to("cpu")
     drawn = noise.discrete_gaussian(sums.numel()).reshape(sums.shape)
     return Release(blocks=(LatticeBlock(integers=sums + drawn, grid=1.0 / radius),))
 
@@ -116,7 +120,8 @@ def _sums_in_order(rows: Tensor, keys: Tensor, num_keys: int) -> Tensor:
     sums = rows.new_zeros((num_keys, rows.shape[1]))
     order = torch.argsort(keys, stable=True)
     ordered = keys[order]
-    rank = torch.arange(len(keys)) - torch.searchsorted(ordered, ordered)
+    places = torch.arange(len(keys), device=keys.device)
+    rank = places - torch.searchsorted(ordered, ordered)
     for turn in range(int(rank.max()) + 1 if len(rank) else 0):
         chosen = order[rank == turn]  # at most one row of each key
         sums[keys[chosen]] += rows[chosen]
@@ -169,7 +174,7 @@ def _certified_rows(
 def _lone_row(levels_D: Tensor, feature_rows: FeatureRows, width: int) -> Tensor:
     """Return one record's row, or zeros when it cannot be computed."""
     try:
-        return _bounded(feature_rows(levels_D.unsqueeze(0)), (1, width))
+        return _bounded(feature_rows(levels_D.unsqueeze(0)), (1, width)).to("cpu")
     except Exception:  # noqa: BLE001 - the record contributes zero
         return torch.zeros((1, width), dtype=torch.float64)
 
@@ -183,7 +188,7 @@ def _bounded(rows: Tensor, shape: tuple[int, int]) -> Tensor:
     if rows.shape != shape:
         msg = "feature rows have the wrong shape"
         raise ValueError(msg)
-    rows = rows.detach().to("cpu", torch.float64)
+    rows = rows.detach().to(torch.float64)
     finite = torch.isfinite(rows).all(dim=1, keepdim=True)
     return torch.where(finite, rows, torch.zeros_like(rows)).clamp(-2.0, 2.0)
 
