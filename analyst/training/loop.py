@@ -24,6 +24,7 @@ from analyst.generators.generator import draw_latents
 from analyst.recipes import Recipe
 from analyst.training.ports import RunPort
 from analyst.training.state import TrainingState, learning_rate
+from analyst.training.updates import updates_of
 
 _FIRST_DELAY_S = 0.5
 _LONGEST_DELAY_S = 15.0
@@ -98,6 +99,7 @@ def train(
         Why it ended. Any error of the barrier other than a lost step is raised, with `state` as
         before the failed step.
     """
+    updates = updates_of(state, recipe)
     while run.next_step <= run.num_steps:
         if stop.asked:
             return Outcome.STOPPED
@@ -106,9 +108,9 @@ def train(
         rate = learning_rate(recipe.optimizer, step, run.num_steps)
         try:
             labels_N = recipe.mechanism.draw_labels(state.model.num_classes, state.randomness)
-            images_NCHW = _forward(state, labels_N, recipe.session.device)
+            images_NCHW = updates.images(_latents(state, len(labels_N)), labels_N)
             ask = _Asker(run, recipe.session.retry_for_s, observer, stop, clock)
-            gradient_NCHW = ask(images_NCHW.detach(), labels_N.to(images_NCHW.device))
+            gradient_NCHW = ask(images_NCHW, labels_N.to(images_NCHW.device))
         except BaseException:
             state.randomness.set_state(before)
             raise
@@ -121,8 +123,9 @@ def train(
             continue
         if applied > step:
             observer.skipped(step, applied - 1)
-        _apply(state, images_NCHW, gradient_NCHW, rate)
-        norm = torch.linalg.vector_norm(gradient_NCHW).item()
+        norm = torch.linalg.vector_norm(gradient_NCHW).item()  # waits for no more than the copy
+        updates.apply(gradient_NCHW, rate)
+        state.num_updates += 1
         observer.updated(
             Update(
                 step=applied,
@@ -178,19 +181,5 @@ class _Asker:
                 delay = min(2 * delay, _LONGEST_DELAY_S)
 
 
-def _forward(state: TrainingState, labels_N: Tensor, device: str) -> Tensor:
-    latents_NZ = draw_latents(
-        state.model.latent, len(labels_N), state.model.latent_dim, state.randomness
-    )
-    images_NCHW: Tensor = state.model(latents_NZ.to(device), labels_N.to(device))
-    return images_NCHW
-
-
-def _apply(state: TrainingState, images_NCHW: Tensor, gradient_NCHW: Tensor, rate: float) -> None:
-    for group in state.optimizer.param_groups:
-        group["lr"] = rate
-    state.optimizer.zero_grad(set_to_none=True)
-    torch.autograd.backward([images_NCHW], [gradient_NCHW.to(images_NCHW)])
-    state.optimizer.step()
-    state.ema.update(state.model)
-    state.num_updates += 1
+def _latents(state: TrainingState, num_rows: int) -> Tensor:
+    return draw_latents(state.model.latent, num_rows, state.model.latent_dim, state.randomness)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import final
 
 import numpy as np
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor
 
 from curator.data.binomial import draw_count
+from curator.data.drawn_ahead import DrawnAhead, Places
 from curator.data.groups import Indices, Units
 from curator.data.images import LabelledImages
 from curator.data.subset import ordered_subset
@@ -42,6 +44,7 @@ class PrivateRecords:
             ValueError: If their groups are damaged, or there are more units than the bound.
         """
         self._units = Units.of(images)
+        self._ahead = DrawnAhead()
         self._max_units = self._units.num_units if max_units is None else max_units
         if self._units.num_units > self._max_units:
             msg = "there are more units than the declared bound"
@@ -77,12 +80,25 @@ class PrivateRecords:
             release.
         """
         try:
-            count = draw_count(self._units.num_units, rate, noise)
-            drawn = ordered_subset(max(self._units.num_units, 1), capacity, noise)
-            rows, units = self._units.place(drawn, capacity)
-            return Private(self._gather(rows, np.where(units < count, units, -1)))
+            places = self._ahead.take(rate, capacity)
+            rows, units = places or self._drawn(rate, capacity, noise)
+            return Private(self._gather(rows, units))
         except Exception:  # noqa: BLE001 - see Privacy above
             return Private(self._empty(capacity))
+
+    def draw_ahead(self, rate: SamplingRate, capacity: int, noise: NoiseSource) -> None:
+        """Draw the places of a sample that some later batch will have; reads no record.
+
+        Args:
+            rate: Probability of each unit.
+            capacity: Public number of rows.
+            noise: Secret randomness.
+
+        Privacy:
+            Which sample a batch has does not depend on when it was drawn.
+        """
+        with suppress(Exception):  # then the batch draws for itself
+            self._ahead.put(rate, capacity, self._drawn(rate, capacity, noise))
 
     def batches(self, rows: int) -> Iterator[Private[RecordBatch]]:
         """Return every record once, in sealed batches of one padded shape; no unit is split.
@@ -101,6 +117,13 @@ class PrivateRecords:
             stop = self._units.after(start, rows)
             yield Private(self._gather(*self._units.place(np.arange(start, stop), rows)))
             start = stop
+
+    def _drawn(self, rate: SamplingRate, capacity: int, noise: NoiseSource) -> Places:
+        """Return the record of each place, and its unit's position: -1 where none was sampled."""
+        count = draw_count(self._units.num_units, rate, noise)
+        drawn = ordered_subset(max(self._units.num_units, 1), capacity, noise)
+        rows, units = self._units.place(drawn, capacity)
+        return rows, np.where(units < count, units, -1)
 
     def _gather(self, rows: Indices, units: Indices) -> RecordBatch:
         """Copy rows, as many whatever was sampled, so that memory traffic tells nothing.

@@ -6,19 +6,20 @@ or a branch.
 
 from __future__ import annotations
 
+import threading
 from typing import Annotated, Literal, Self, final
 
 import torch
 from pydantic import Field, model_validator
-from torch import Tensor
 
 from curator.divergences.backend import dense_solver
-from curator.divergences.cost import LabelledCost, uniform_points
+from curator.divergences.cost import LabelledCost
+from curator.divergences.device import compute_device
 from curator.divergences.large import OnlineSinkhorn, OnlineSolverMissing, fits_dense
 from curator.divergences.schedule import converged, public_diameter, published
-from curator.divergences.semi_debiased import masked_points, private_half, public_half
 from curator.divergences.sinkhorn import TransportSolver
 from curator.errors import MalformedRequest
+from curator.mechanisms.dp_sinkhorn_step import Halves, Step, step_on
 from curator.mechanisms.specification import MAX_ROWS, NoiseMultiplier, Specification, check_rows
 from curator.privacy.event import NoEvent, PrivacyEvent, SampledGaussianEvent, SamplingRate
 from curator.privacy.noise import NoiseSource
@@ -26,6 +27,7 @@ from curator.privacy.private import Private
 from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import Release
 from curator.sanitizer.clipped import clip_to_ball, release_clipped
+from curator.sanitizer.lattice import lattice_radius
 from curator.sanitizer.post_process import append_public_rows
 
 _MAX_PIXELS = 1 << 28
@@ -108,7 +110,9 @@ class DpSinkhorn:
         self.sampling_rate = SamplingRate.at_least(spec.sampling_rate)
         self.capacity = spec.capacity
         self._space = space
-        self._dtype = spec.dtype
+        self._device = compute_device()
+        self._lock = threading.Lock()
+        self._chosen: Step | None = None
         try:
             self._solver = _solver(spec, space)
         except OnlineSolverMissing as missing:
@@ -175,40 +179,44 @@ class DpSinkhorn:
         References:
             [cao:21], algorithm 1; [mironov:19], theorem 4.
         """
-        num_samples = self.spec.num_samples
-        images_ND = samples.images_ND.to(self._dtype)
-        public_ND = public_half(self._solver, images_ND, samples.labels_N, num_samples)
-
-        def compute() -> Tensor:
-            private = self._private_rows(images_ND, samples.labels_N, records.unseal())
-            return private + public_ND[:num_samples]
-
-        release = release_clipped(
-            compute,
-            shape=(num_samples, self._space.dimension),
-            clip_norm=self.spec.clip_norm,
-            noise_multiplier=self.spec.noise_multiplier,
-            noise=noise,
-        )
-        if self.spec.num_debias == 0:
-            return release
-        debias_rows = public_ND[num_samples:].to(torch.float64)
+        with self._step().begun(samples) as step:
+            release = release_clipped(
+                lambda: step.private_rows(records.unseal()),
+                shape=(self.spec.num_samples, self._space.dimension),
+                clip_norm=self.spec.clip_norm,
+                noise_multiplier=self.spec.noise_multiplier,
+                noise=noise,
+            )
+            if self.spec.num_debias == 0:
+                return release
+            debias_rows = step.debias_rows().to(torch.float64)
         return append_public_rows(release, clip_to_ball(debias_rows, self.spec.clip_norm))
 
-    def _private_rows(self, images_ND: Tensor, labels_N: Tensor, batch: RecordBatch) -> Tensor:
-        """Return the half of the gradient that sees the records.
+    def _step(self) -> Step:
+        """Return how steps are run, chosen at the first: most runs that are planned never start.
 
         Privacy:
-            Only ever called inside the sanitizer's guard.
+            Decided by the specification and the device.
         """
-        num_samples = self.spec.num_samples
-        pixels_MD = batch.levels_MD.to(self._dtype) * (2 / self._space.max_level) - 1
-        return private_half(
-            self._solver,
-            uniform_points(images_ND[:num_samples], labels_N[:num_samples]),
-            masked_points(pixels_MD, batch.labels_M, batch.mask_M),
-            batch.mask_M,
-        )
+        with self._lock:
+            if self._chosen is None:
+                spec, space = self.spec, self._space
+                halves = Halves(
+                    solver=self._solver,
+                    device=self._device,
+                    dtype=spec.dtype,
+                    num_samples=spec.num_samples,
+                    num_debias=spec.num_debias,
+                    capacity=spec.capacity,
+                    dimension=space.dimension,
+                    max_level=space.max_level,
+                    clip_norm=spec.clip_norm,
+                    radius=lattice_radius(spec.noise_multiplier, sensitivity_in_radii=2),
+                )
+                is_short = spec.fits_dense and spec.schedule == "published"
+                on_card = self._device.type == "cuda"
+                self._chosen = step_on(halves, is_captured=is_short and on_card)
+            return self._chosen
 
 
 def _solver(spec: DpSinkhornSpec, space: ImageSpace) -> TransportSolver:

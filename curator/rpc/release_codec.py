@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from torch import Tensor
 
 from curator.ledger.ledger import RunState
@@ -21,45 +23,53 @@ def encode_release(state: RunState, release: Release) -> release_pb2.DownloadRel
     Returns:
         The message.
     """
-    return release_pb2.DownloadReleaseResponse(
+    message = release_pb2.DownloadReleaseResponse(
         run_id=state.run_id,
         dataset=state.dataset,
         choice=run_pb2.MechanismChoice(mechanism=state.mechanism, parameters=state.parameters_json),
-        blocks=encode_blocks(release),
     )
+    encode_blocks(release, message.blocks)
+    return message
 
 
-def encode_blocks(release: Release) -> list[release_pb2.GradientBlock]:
-    """Encode the blocks of a release.
+class Blocks(Protocol):
+    """The repeated field that a release is written into."""
+
+    def add(self) -> release_pb2.GradientBlock:
+        """Return a new block at the end."""
+        ...
+
+
+def encode_blocks(release: Release, blocks: Blocks) -> None:
+    """Encode the blocks of a release in place: a message that is given to another is copied.
 
     Args:
         release: What the sanitizer made.
-
-    Returns:
-        One message a block; lattice integers as int32 when they fit, which depends on released
-        values only.
+        blocks: Gets one message a block; lattice integers as int32 when they fit, which depends on
+            released values only.
     """
-    blocks = []
     for block in release.blocks:
+        message = blocks.add()
         match block:
             case LatticeBlock():
-                values = _encode_integers(block.integers)
-                blocks.append(release_pb2.GradientBlock(values=values, grid=block.grid))
+                message.grid = block.grid
+                _encode_integers(block.integers, message.values)
             case FloatBlock():
                 data = block.values.numpy().astype("<f4", copy=False).tobytes()
-                values = _tensor(data, tensor_pb2.DATA_TYPE_FLOAT32, block.values)
-                blocks.append(release_pb2.GradientBlock(values=values))
-    return blocks
+                _fill(message.values, data, tensor_pb2.DATA_TYPE_FLOAT32, block.values)
 
 
-def _encode_integers(integers: Tensor) -> tensor_pb2.Tensor:
+def _encode_integers(integers: Tensor, values: tensor_pb2.Tensor) -> None:
     array = integers.numpy()
     if int(array.min()) in _INT32 and int(array.max()) in _INT32:
-        return _tensor(array.astype("<i4").tobytes(), tensor_pb2.DATA_TYPE_INT32, integers)
-    return _tensor(array.astype("<i8").tobytes(), tensor_pb2.DATA_TYPE_INT64, integers)
+        _fill(values, array.astype("<i4").tobytes(), tensor_pb2.DATA_TYPE_INT32, integers)
+    else:
+        _fill(values, array.astype("<i8").tobytes(), tensor_pb2.DATA_TYPE_INT64, integers)
 
 
-def _tensor(
-    data: bytes, data_type: tensor_pb2.DataType.ValueType, like: Tensor
-) -> tensor_pb2.Tensor:
-    return tensor_pb2.Tensor(data=data, data_type=data_type, shape=list(like.shape))
+def _fill(
+    values: tensor_pb2.Tensor, data: bytes, data_type: tensor_pb2.DataType.ValueType, like: Tensor
+) -> None:
+    values.data = data
+    values.data_type = data_type
+    values.shape.extend(like.shape)

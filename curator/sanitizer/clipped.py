@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -31,7 +32,8 @@ def release_clipped(
     would identify it.
 
     Args:
-        compute: Returns the matrix; everything private happens inside.
+        compute: Returns the matrix, or what `clipped_to_lattice` made of it on a graphics card;
+            everything private happens inside.
         shape: Public shape of the matrix.
         clip_norm: Bound C > 0 on the L2 norm of the whole matrix.
         noise_multiplier: Noise standard deviation over the sensitivity 2C.
@@ -47,23 +49,40 @@ def release_clipped(
     """
     radius = lattice_radius(noise_multiplier, sensitivity_in_radii=2)
     grid = clip_norm / radius
+    drawn = noise.discrete_gaussian(math.prod(shape)).reshape(shape)  # while a card may be at work
     integers = _lattice_point(compute, shape, clip_norm, radius)
-    drawn = noise.discrete_gaussian(integers.numel()).reshape(shape)
-    return Release(blocks=(LatticeBlock(integers=integers + drawn, grid=grid),))
+    return Release(blocks=(LatticeBlock(integers=drawn.add_(integers), grid=grid),))
 
 
 def _lattice_point(
     compute: Callable[[], Tensor], shape: tuple[int, int], clip_norm: float, radius: int
 ) -> Tensor:
-    """Return the clipped, truncated and certified matrix, or zeros; never raises."""
-    zeros = torch.zeros(shape, dtype=torch.int64)
+    """Return the clipped, truncated and certified matrix, or zeros; never raises.
+
+    The certificate alone decides, so it does not matter where the integers were made.
+    """
     try:
-        vector = clip_to_ball(compute().detach().to("cpu", torch.float64), clip_norm)
-        integers = truncate(vector, clip_norm / radius)
+        integers = compute().detach().to("cpu")
+        if integers.dtype is not torch.int64:
+            integers = clipped_to_lattice(integers, clip_norm, radius)
         certified = integers.shape == shape and is_certified(integers, radius)
     except Exception:  # noqa: BLE001 - an abort would reveal which records were sampled
-        return zeros
-    return integers if certified else zeros
+        certified, integers = False, torch.empty(0)
+    return integers if certified else torch.zeros(shape, dtype=torch.int64)
+
+
+def clipped_to_lattice(matrix: Tensor, clip_norm: float, radius: int) -> Tensor:
+    """Clip a matrix as one vector and truncate it to the lattice.
+
+    Args:
+        matrix: Values of any shape, on any device.
+        clip_norm: Bound C > 0, in the units of `matrix`.
+        radius: That of `lattice_radius`.
+
+    Returns:
+        int64 lattice coordinates, to be certified before anything is made of them.
+    """
+    return truncate(clip_to_ball(matrix.to(torch.float64), clip_norm), clip_norm / radius)
 
 
 def clip_to_ball(vector: Tensor, clip_norm: float) -> Tensor:

@@ -18,7 +18,10 @@ from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algori
 from torch import Tensor
 
 from curator.sanitizer.gaussian import Words, discrete_gaussian
+from curator.sanitizer.gaussian_on_device import discrete_gaussian_on_device
 
+_PROCESSOR = torch.device("cpu")
+_PIECE = 1 << 13  # draws at once: what is made on the way stays in a core's cache
 _WORD_BYTES = 8
 _REKEY_BYTES = 1 << 34  # far below the 2^38 bytes of one ChaCha20 counter
 
@@ -52,23 +55,41 @@ class _Keystream:
 class OsEntropy:
     """The production `NoiseSource`."""
 
-    def __init__(self) -> None:
-        """Prepare streams; keys are drawn from the operating system at first use."""
+    def __init__(self, device: torch.device = _PROCESSOR) -> None:
+        """Prepare streams; keys are drawn from the operating system at first use.
+
+        Args:
+            device: Where uniform words become draws; they are the same anywhere.
+        """
+        self._device = device
         self._lock = threading.Lock()
         self._streams = {domain: _Keystream() for domain in _Domain}
 
     def discrete_gaussian(self, num_values: int) -> Tensor:
         """Return int64 draws from the discrete Gaussian of standard deviation `LATTICE_STD`."""
-        draws = discrete_gaussian(
-            num_values,
-            lambda count: self._take(_Domain.GAUSSIAN, count),
-            lambda count: self._take(_Domain.REFINEMENT, count),
-        )
+        if self._device.type != "cpu":
+            drawn = discrete_gaussian_on_device(
+                num_values,
+                lambda count: self._words(_Domain.GAUSSIAN, count).to(self._device),
+                lambda count: self._words(_Domain.REFINEMENT, count).to(self._device),
+            )
+            return drawn.to("cpu")
+        draws = np.empty(num_values, dtype=np.int64)
+        for start in range(0, num_values, _PIECE):
+            piece = draws[start : start + _PIECE]
+            piece[:] = discrete_gaussian(
+                len(piece),
+                lambda count: self._take(_Domain.GAUSSIAN, count),
+                lambda count: self._take(_Domain.REFINEMENT, count),
+            )
         return torch.from_numpy(draws)
 
     def uniform_words(self, num_words: int) -> Tensor:
         """Return int64 values whose 64 bits are uniform."""
-        return torch.from_numpy(self._take(_Domain.UNIFORM, num_words).view(np.int64).copy())
+        return self._words(_Domain.UNIFORM, num_words)
+
+    def _words(self, domain: _Domain, count: int) -> Tensor:
+        return torch.from_numpy(self._take(domain, count).view(np.int64).copy())
 
     def _take(self, domain: _Domain, num_words: int) -> Words:
         with self._lock:

@@ -124,11 +124,11 @@ def invert(words: Words, refine: Callable[[int], Words], std: int = _STD) -> Int
     high, low, guide, crowded = _tables(std)
     bits = words & np.uint64(2**_TOP_BITS - 1)
     bucket = (bits >> np.uint64(_GUIDE_SHIFT)).view(np.int64)
-    index = guide[bucket]
-    boundary = high[index]
+    index = guide.take(bucket)
+    boundary = high.take(index)
     index += boundary < bits
     is_tied = boundary == bits
-    tail = np.flatnonzero(crowded[bucket])
+    tail = np.flatnonzero(crowded.take(bucket))
     index[tail] = np.searchsorted(high, bits[tail], side="left")
     is_tied[tail] = high[index[tail]] == bits[tail]
     tied = np.flatnonzero(is_tied)

@@ -77,7 +77,8 @@ def squared_norm(integers: Tensor, radius: int) -> int:
     flat = integers.reshape(-1)
     bounded = flat.clamp(-radius - 1, radius + 1)
     starts = range(0, bounded.numel(), _CHUNK)
-    return sum(int(bounded[start : start + _CHUNK].square().sum()) for start in starts)
+    chunks = (bounded[start : start + _CHUNK] for start in starts)
+    return sum(int(torch.dot(chunk, chunk)) for chunk in chunks)
 
 
 def is_certified(integers: Tensor, radius: int) -> bool:

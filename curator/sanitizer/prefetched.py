@@ -18,6 +18,7 @@ from torch import Tensor
 from curator.privacy.noise import NoiseSource
 
 _CHUNK = 1 << 15
+_LEAST = 1 << 13  # smaller requests share a chunk
 
 
 @final
@@ -36,6 +37,9 @@ class PrefetchedNoise:
         self._chunks: deque[Tensor] = deque()
         self._ready = 0
         self._most = num_values
+        self._size = min(
+            _CHUNK, num_values
+        )  # of a chunk: what was last asked for, to hand it over whole
         self._changed = threading.Condition()
         self._stopped = False
         self._pid = os.getpid()
@@ -48,17 +52,20 @@ class PrefetchedNoise:
         missing = num_values
         if self._pid == os.getpid():
             with self._changed:
+                if _LEAST <= num_values <= self._most:
+                    self._size = num_values
                 while missing and self._chunks:
                     chunk = self._chunks.popleft()
-                    taken.append(chunk[:missing])
                     if len(chunk) > missing:
                         self._chunks.appendleft(chunk[missing:])
-                    missing -= len(taken[-1])
+                        chunk = chunk[:missing].clone()
+                    taken.append(chunk)
+                    missing -= len(chunk)
                 self._ready -= num_values - missing
                 self._changed.notify()
         if missing or not taken:
             taken.append(self._source.discrete_gaussian(missing))
-        return taken[0].clone() if len(taken) == 1 else torch.cat(taken)
+        return taken[0] if len(taken) == 1 else torch.cat(taken)
 
     def uniform_words(self, num_words: int) -> Tensor:
         """Return int64 values whose 64 bits are uniform."""
@@ -79,8 +86,9 @@ class PrefetchedNoise:
                 self._changed.wait_for(lambda: self._stopped or self._ready < self._most)
                 if self._stopped:
                     return
+                size = self._size - self._ready % self._size  # chunks end where requests will
             try:
-                chunk = self._source.discrete_gaussian(_CHUNK)
+                chunk = self._source.discrete_gaussian(size)
             except Exception:  # noqa: BLE001 - whoever needs noise next meets it where it is handled
                 return
             with self._changed:

@@ -104,7 +104,7 @@ def release_projections(
     scales_M = _limit(rows_MD, bounds.clip_norm) / bounds.grid(dimension)
     products_MK = rows_MD @ directions.integers_DK  # exact: see `_exact_rows`
     products_MK = products_MK * scales_M.unsqueeze(1) * directions.inverse_lengths_K
-    integers_MK = torch.trunc(products_MK).to(torch.int64)[_random_order(num_slots, noise)]
+    integers_MK = torch.trunc(products_MK).to(torch.int64)[random_order(num_slots, noise)]
     drawn_MK = noise.discrete_gaussian(integers_MK.numel()).reshape(integers_MK.shape)
     block = LatticeBlock(integers=integers_MK + drawn_MK, grid=bounds.grid(dimension))
     return Release(blocks=(block,))
@@ -163,7 +163,7 @@ def _limit(rows_MD: Tensor, clip_norm: float) -> Tensor:
     return torch.where(norms_M > clip_norm, clip_norm / norms_M, torch.ones_like(norms_M))
 
 
-def _random_order(num_slots: int, noise: NoiseSource) -> Tensor:
+def random_order(num_slots: int, noise: NoiseSource) -> Tensor:
     """Return a uniform permutation: slots sorted by 128 random bits each.
 
     Two slots agree in all bits with probability below num_slots^2 2^-128; else it is exact.

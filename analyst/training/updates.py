@@ -1,0 +1,80 @@
+"""What one step does to the generator: images that can be sent, then an update from their gradient.
+
+Shapes: N rows, Z latent dimensions, C channels, H height, W width.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, final
+
+import torch
+from torch import Tensor
+
+from analyst.recipes import Recipe
+from analyst.training.state import TrainingState
+
+
+class Updates(Protocol):
+    """Two calls a step; what the first one leaves behind serves the second."""
+
+    def images(self, latents_NZ: Tensor, labels_N: Tensor) -> Tensor:
+        """Return images [N, C, H, W] to ask with, without their graph."""
+        ...
+
+    def apply(self, gradient_NCHW: Tensor, rate: float) -> None:
+        """Pull a gradient through the last images and take an optimizer step."""
+        ...
+
+
+@final
+class EagerUpdates:
+    """Operation by operation, on any device."""
+
+    def __init__(self, state: TrainingState, device: str) -> None:
+        """Take what is trained.
+
+        Args:
+            state: Changed in place.
+            device: Of its generator.
+        """
+        self._state = state
+        self._device = device
+        self._images: Tensor | None = None
+
+    def images(self, latents_NZ: Tensor, labels_N: Tensor) -> Tensor:
+        """See `Updates`."""
+        self._images = self._state.model(latents_NZ.to(self._device), labels_N.to(self._device))
+        return self._images.detach()
+
+    def apply(self, gradient_NCHW: Tensor, rate: float) -> None:
+        """See `Updates`; the processor does not wait for the card.
+
+        Raises:
+            ValueError: If there are no images.
+        """
+        images, self._images = self._images, None
+        if images is None:
+            msg = "a gradient needs images to flow through"
+            raise ValueError(msg)
+        state = self._state
+        for group in state.optimizer.param_groups:
+            group["lr"] = rate
+        state.optimizer.zero_grad(set_to_none=True)
+        torch.autograd.backward([images], [gradient_NCHW.to(images)])
+        state.optimizer.step()
+        state.ema.update(state.model)
+
+
+def updates_of(state: TrainingState, recipe: Recipe) -> Updates:
+    """Return the updates that a recipe asks for.
+
+    Args:
+        state: Changed in place.
+        recipe: Device, and whether steps are captured.
+    """
+    session = recipe.session
+    if not session.cuda_graph:
+        return EagerUpdates(state, session.device)
+    from analyst.training.captured import CapturedUpdates  # needs a graphics card
+
+    return CapturedUpdates(state, torch.device(session.device))

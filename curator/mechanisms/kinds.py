@@ -1,0 +1,48 @@
+"""Which kind a mechanism is, found once for each class: asking a protocol takes tens of steps."""
+
+from __future__ import annotations
+
+from typing import TypeGuard
+
+from curator.mechanisms.mechanism import (
+    ReleasedOnceMechanism,
+    SampledMechanism,
+    ServedMechanism,
+    StatefulMechanism,
+)
+
+_known: dict[tuple[type, type], bool] = {}
+
+
+def is_stateful(mechanism: ServedMechanism) -> TypeGuard[StatefulMechanism]:
+    """Return whether a mechanism keeps a state from one gradient to the next.
+
+    Args:
+        mechanism: Of a run.
+    """
+    return _is(mechanism, StatefulMechanism)
+
+
+def is_sampled(mechanism: ServedMechanism) -> TypeGuard[SampledMechanism]:
+    """Return whether a mechanism is given a fresh sample for each gradient.
+
+    Args:
+        mechanism: Of a run.
+    """
+    return _is(mechanism, SampledMechanism)
+
+
+def is_released_once(mechanism: ServedMechanism) -> TypeGuard[ReleasedOnceMechanism]:
+    """Return whether a mechanism pays once, for one release.
+
+    Args:
+        mechanism: Of a run.
+    """
+    return _is(mechanism, ReleasedOnceMechanism)
+
+
+def _is(mechanism: ServedMechanism, protocol: type) -> bool:
+    key = type(mechanism), protocol
+    if key not in _known:
+        _known[key] = isinstance(mechanism, protocol)
+    return _known[key]

@@ -1,0 +1,24 @@
+"""Get ready for a run's next step while its analyst is at work on the last answer."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from curator.mechanisms.mechanism import SampledMechanism
+from curator.service.context import Context
+
+
+def prepare_step(context: Context, run_id: str) -> None:
+    """Draw the sample of the next step; nothing private is read, and nothing is charged.
+
+    Args:
+        context: The collaborators.
+        run_id: A run that was just answered.
+    """
+    live = context.live_runs.get(run_id)
+    if live is None or live.used >= live.num_steps:
+        return
+    mechanism = live.mechanism
+    if isinstance(mechanism, SampledMechanism):
+        with suppress(Exception):  # the answer is on its way, and the next step can do without
+            live.records.draw_ahead(mechanism.sampling_rate, mechanism.capacity, context.noise)
