@@ -207,10 +207,59 @@ class SampledSlicedGaussianEvent:
         check_probability("overflow_probability", self.overflow_probability)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SampledSumEvent:
+    """Gaussian releases in a row, each of a sum over its own fresh Poisson sample of the units.
+
+    One unit adds a vector of norm at most D to a sum; `noise_multiplier` is over D. Each release
+    may depend on those before it. `overflow_probability` is at least the probability that a sample
+    leaves no place for a further unit, for the largest declared number of units; then one may
+    replace others, which moves the sum by 2 D at most.
+    """
+
+    sampling_rate: SamplingRate
+    noise_multiplier: float
+    overflow_probability: float
+    num_releases: int
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            ValueError: If one is out of range.
+        """
+        check_noise_multiplier(self.noise_multiplier)
+        check_probability("overflow_probability", self.overflow_probability)
+        check_dimension("num_releases", self.num_releases)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HiddenPartEvent:
+    """One Gaussian release of a function of one of `num_parts` parts, drawn uniformly in secret.
+
+    A neighbour changes one part. `noise_multiplier` is over what two parts' answers may differ by,
+    whatever the parts are. Which part is drawn is never told, and nothing else depends on it.
+    """
+
+    num_parts: int
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            ValueError: If one is out of range.
+        """
+        check_dimension("num_parts", self.num_parts)
+        check_noise_multiplier(self.noise_multiplier)
+
+
 PrivacyEvent = (
     NoEvent
     | GaussianEvent
+    | HiddenPartEvent
     | SampledGaussianEvent
+    | SampledSumEvent
     | SlicedGaussianEvent
     | SampledSlicedGaussianEvent
 )
