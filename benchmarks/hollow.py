@@ -37,7 +37,12 @@ def _hollow_batch(self: PrivateRecords, *arguments: object) -> Private[RecordBat
     return _batches[0]
 
 
+def _nothing_ahead(self: PrivateRecords, *arguments: object) -> None:
+    """Draw no sample: it belongs to the barrier, which is hollow."""
+
+
 if __name__ == "__main__":
     DpSinkhorn.gradient = _hollow_gradient  # type: ignore[method-assign]
     PrivateRecords.poisson_batch = _hollow_batch  # type: ignore[method-assign]
+    PrivateRecords.draw_ahead = _nothing_ahead  # type: ignore[method-assign]
     sys.exit(main())

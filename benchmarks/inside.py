@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from benchmarks.served import DATASET, Shape, facts
@@ -40,18 +41,21 @@ _NUM_STEPS = 20_000
 
 
 @contextmanager
-def mechanism_alone(shape: Shape, records: PrivateRecords | None = None) -> Iterator[Step]:
+def mechanism_alone(
+    shape: Shape, records: PrivateRecords | None = None, *, noise_on: str = "cpu"
+) -> Iterator[Step]:
     """Give one step of the mechanism: sampling, gradient, release; nothing is charged.
 
     Args:
         shape: Of images and steps.
         records: Private records; random ones by default.
+        noise_on: Device on which uniform words become noise.
 
     Raises:
         TypeError: Never: the catalogue has the mechanism under this name.
     """
     choose_backend(Backend.AUTO)
-    noise = PrefetchedNoise(OsEntropy(), _NOISE_AHEAD)
+    noise = PrefetchedNoise(OsEntropy(torch.device(noise_on)), _NOISE_AHEAD)
     sampled = records or random_records(shape)
     text = json.dumps(shape.parameters())
     mechanism = parse_mechanism("dp-sinkhorn", text, facts(shape).space)
@@ -117,7 +121,6 @@ def service(shape: Shape, folder: Path | None) -> Iterator[Step]:
                 run_id=run.run_id,
                 step=number,
                 samples=_samples(images, labels),
-                digest=number.to_bytes(32, "big"),
             )
             return release_gradient(context, caller, request).result().release
 

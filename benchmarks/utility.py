@@ -8,8 +8,9 @@ synthetic images only; the real test set chooses nothing.
         --device cuda --offline --minutes 8 --out results
 
 DIR holds mnist.npz and fashion_mnist.npz with the arrays x_train, y_train, x_test and y_test; the
-data set `digits` needs none. With --parallel jobs share the device and the processors. The command stops in time and resumes: a row that exists is skipped, a
-training that was stopped goes on from its checkpoint, a classifier that was tested is not again.
+data set `digits` needs none. With --parallel, jobs share the device and the processors. The command
+stops in time and resumes: a row that exists is skipped, a training that was stopped goes on from
+its checkpoint, a classifier that was tested is not again.
 
 OUT/rows/NAME.json   the row       OUT/grids/NAME.png   ten samples a class
 OUT/work/NAME/       curator, checkpoints, synthetic images, reports

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import torch
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -49,11 +51,34 @@ class ImageSpace:
 class Samples:
     """Rows that the analyst's generator made; public to the analyst, already validated.
 
-    `images_ND` is float32 in [-1, 1]; `labels_N` is int64 in [0, num_classes).
+    `images_ND` is float32 in [-1, 1]; `labels_N` is int64 in [0, num_classes). With `weights` (of a
+    feature extractor, as safetensors) rows are features of public images instead, of any size, and
+    every label is 0.
     """
 
     images_ND: Tensor
     labels_N: Tensor
+    weights: bytes = b""
+
+    def equals(self, other: Samples) -> bool:
+        """Return whether other rows are the same ones.
+
+        Args:
+            other: Validated too, so there is no NaN.
+        """
+        return (
+            torch.equal(self.images_ND, other.images_ND)
+            and torch.equal(self.labels_N, other.labels_N)
+            and self.weights == other.weights
+        )
+
+    def copied(self) -> Samples:
+        """Return the same rows in memory of their own, laid out as any new tensor is."""
+        return Samples(
+            images_ND=self.images_ND.clone(),
+            labels_N=self.labels_N.clone(),
+            weights=self.weights,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

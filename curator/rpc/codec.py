@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
-import math
 from collections.abc import Mapping
 
-import numpy as np
 import torch
 
 from curator.errors import MalformedRequest
@@ -17,14 +14,16 @@ from curator.mechanisms.catalogue import mechanism_names, parameter_schema
 from curator.privacy.facts import DatasetFacts
 from curator.privacy.records import Samples
 from curator.rpc.release_codec import encode_blocks
+from curator.rpc.tensor_codec import (
+    VALUE_MAX,
+    VALUE_MIN,
+    decode_features,
+    decode_images,
+    decode_labels,
+)
 from curator.service.live_run import Answer
-from curator.service.plan_run import Plan
 from curator.service.release_gradient import StepRequest
-from protos.weir.v1 import budget_pb2, dataset_pb2, release_pb2, run_pb2, tensor_pb2
-
-VALUE_MIN, VALUE_MAX = -1.0, 1.0
-
-_IMAGE_DIMENSIONS = 4
+from protos.weir.v1 import budget_pb2, dataset_pb2, release_pb2, run_pb2
 
 
 def decode_step(
@@ -38,7 +37,7 @@ def decode_step(
         max_samples: Most rows of one step.
 
     Returns:
-        The validated request, with a digest of the decoded tensors.
+        The validated request.
 
     Raises:
         MalformedRequest: If a field is not valid; the detail names it and never echoes values.
@@ -46,79 +45,18 @@ def decode_step(
     if message.step < 1:
         msg = "step is counted from 1"
         raise MalformedRequest(msg, "step")
-    images = _decode_images(message.images, facts, max_samples)
-    labels = _decode_labels(message.labels, len(images), len(facts.classes))
+    weights = message.weights  # each reading of the field is a copy
+    if weights or message.HasField("features"):
+        rows, labels = decode_features(message, max_samples)
+    else:
+        rows = decode_images(message.images, facts, max_samples)
+        labels = decode_labels(message.labels, len(rows), len(facts.classes))
     samples = Samples(
-        images_ND=torch.from_numpy(images.reshape(len(images), -1)),
+        images_ND=torch.from_numpy(rows.reshape(len(rows), -1)),
         labels_N=torch.from_numpy(labels),
+        weights=weights,
     )
-    return StepRequest(
-        run_id=message.run_id, step=message.step, samples=samples, digest=_digest(images, labels)
-    )
-
-
-def _digest(images: np.ndarray, labels: np.ndarray) -> bytes:
-    """Return what tells two requests for one step apart."""
-    digest = hashlib.sha256(repr(images.shape).encode())
-    digest.update(images.reshape(-1).view(np.uint8).data)
-    digest.update(labels.view(np.uint8).data)
-    return digest.digest()
-
-
-def _decode_images(tensor: tensor_pb2.Tensor, facts: DatasetFacts, max_samples: int) -> np.ndarray:
-    """Decode images.
-
-    Raises:
-        MalformedRequest: If type, shape, length or a value is not valid.
-    """
-    expected = (facts.channels, facts.height, facts.width)
-    if tensor.data_type != tensor_pb2.DATA_TYPE_FLOAT32:
-        msg = "images must be float32"
-        raise MalformedRequest(msg, "images")
-    if len(tensor.shape) != _IMAGE_DIMENSIONS or tuple(tensor.shape[1:]) != expected:
-        msg = f"images must have shape (rows, {expected[0]}, {expected[1]}, {expected[2]})"
-        raise MalformedRequest(msg, "images")
-    if not 1 <= tensor.shape[0] <= max_samples:
-        msg = f"images must have 1 to {max_samples} rows"
-        raise MalformedRequest(msg, "images")
-    images = _from_bytes("images", tensor, np.dtype("<f4"))
-    # a comparison with NaN is false, so NaN and infinity are refused here too
-    if not (images.min() >= VALUE_MIN and images.max() <= VALUE_MAX):
-        msg = f"images must be finite and in [{VALUE_MIN:g}, {VALUE_MAX:g}]"
-        raise MalformedRequest(msg, "images")
-    return images
-
-
-def _decode_labels(tensor: tensor_pb2.Tensor, rows: int, num_classes: int) -> np.ndarray:
-    """Decode labels.
-
-    Raises:
-        MalformedRequest: If type, shape, length or a value is not valid.
-    """
-    if tensor.data_type != tensor_pb2.DATA_TYPE_INT64:
-        msg = "labels must be int64"
-        raise MalformedRequest(msg, "labels")
-    if tuple(tensor.shape) != (rows,):
-        msg = "labels must have one entry per image"
-        raise MalformedRequest(msg, "labels")
-    labels = _from_bytes("labels", tensor, np.dtype("<i8"))
-    if not (labels.min() >= 0 and labels.max() < num_classes):
-        msg = f"labels must be in 0 to {num_classes - 1}"
-        raise MalformedRequest(msg, "labels")
-    return labels
-
-
-def _from_bytes(name: str, tensor: tensor_pb2.Tensor, dtype: np.dtype) -> np.ndarray:
-    """Read a writable array.
-
-    Raises:
-        MalformedRequest: If the number of bytes does not fit the shape.
-    """
-    data, shape = tensor.data, tuple(tensor.shape)  # each reading of the field is a copy
-    if len(data) != math.prod(shape) * dtype.itemsize:
-        msg = f"{name} must have as many bytes as its shape and type say"
-        raise MalformedRequest(msg, name)
-    return np.frombuffer(data, dtype=dtype).reshape(shape).copy()
+    return StepRequest(run_id=message.run_id, step=message.step, samples=samples)
 
 
 def encode_answer(run_id: str, answer: Answer) -> release_pb2.StepResponse:
@@ -131,13 +69,14 @@ def encode_answer(run_id: str, answer: Answer) -> release_pb2.StepResponse:
     Returns:
         The message; lattice integers as int32 when they fit, which depends on released values only.
     """
-    return release_pb2.StepResponse(
+    message = release_pb2.StepResponse(
         run_id=run_id,
         step=answer.step,
-        gradient=encode_blocks(answer.release),
         spent_epsilon=answer.spent_epsilon,
         budget_epsilon=answer.budget_epsilon,
     )
+    encode_blocks(answer.release, message.gradient)
+    return message
 
 
 @functools.cache
@@ -180,6 +119,7 @@ def encode_facts(
         max_samples=max_samples,
         max_records_per_group=facts.max_records_per_group or 0,
         policy=[dataset_pb2.PolicyRule(rule=rule, value=value) for rule, value in rules.items()],
+        rehearsal=facts.rehearsal,
     )
 
 
@@ -214,25 +154,6 @@ def encode_statement(
         message.share.spent, message.share.reserved = numbers.spent, numbers.reserved
         message.share.remaining = numbers.remaining
     return message
-
-
-def encode_plan(plan: Plan) -> run_pb2.Plan:
-    """Encode a plan.
-
-    Args:
-        plan: By the service.
-
-    Returns:
-        The message.
-    """
-    return run_pb2.Plan(
-        num_steps=plan.num_steps,
-        affordable_steps=plan.affordable_steps,
-        epsilon_after=plan.epsilon_after,
-        epsilon_alone=plan.epsilon_alone,
-        fits=plan.fits,
-        budget=encode_statement(plan.statement),
-    )
 
 
 def encode_run(

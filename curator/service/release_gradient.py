@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from concurrent.futures import Future, wait
+from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass
 
 from curator.errors import (
@@ -17,7 +17,7 @@ from curator.errors import (
     Unavailable,
 )
 from curator.ledger.problems import HolderLost, LedgerConflict
-from curator.mechanisms.mechanism import SampledMechanism, StatefulMechanism
+from curator.mechanisms.kinds import is_released_once, is_sampled, is_stateful
 from curator.privacy.records import Samples
 from curator.privacy.release import Release
 from curator.service.caller import Caller
@@ -33,12 +33,11 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class StepRequest:
-    """One decoded step. `digest` covers the decoded images, labels and shape."""
+    """One decoded step."""
 
     run_id: str
     step: int
     samples: Samples
-    digest: bytes
 
 
 def release_gradient(context: Context, caller: Caller, request: StepRequest) -> Future[Answer]:
@@ -74,7 +73,7 @@ def release_gradient(context: Context, caller: Caller, request: StepRequest) -> 
     with live.lock:
         known = live.claims.get(request.step)
         if known is not None:
-            if known.digest != request.digest:
+            if not known.samples.equals(request.samples):
                 raise StepConflict
             return known.answer
         _check_order(live, request.step)
@@ -85,18 +84,25 @@ def release_gradient(context: Context, caller: Caller, request: StepRequest) -> 
         if request.step > live.mark:
             _advance_mark(context, live)
         now = context.monotonic()
-        claim = Claim(digest=request.digest, answer=Future(), claimed_at=now)
+        claim = Claim(samples=request.samples, answer=Future(), claimed_at=now)
         live.used = request.step
         live.touched_at = now
         live.keep(request.step, claim)
         spent, before = live.spent_epsilon, live.claims.get(request.step - 1)
-    if before is not None and isinstance(live.mechanism, StatefulMechanism):
+    if before is not None and is_stateful(live.mechanism):
         wait([before.answer])  # for its state; no place is taken meanwhile
     try:
-        context.executor.submit(_compute, context, live, request, claim, spent)
+        _places(context, live).submit(_compute, context, live, request, claim, spent)
     except RuntimeError:  # the curator is draining; the step stays charged
         claim.answer.set_exception(Unavailable())
     return claim.answer
+
+
+def _places(context: Context, live: LiveRun) -> Executor:
+    """Return where a step is computed: apart from others if it first makes the run's state."""
+    if context.preparing is None or live.held is None or live.held.is_ready:
+        return context.executor
+    return context.preparing
 
 
 def _check_order(live: LiveRun, step: int) -> None:
@@ -227,15 +233,15 @@ def _gradient(context: Context, live: LiveRun, request: StepRequest) -> Release:
         CuratorError: If a mechanism has not what it needs: its one release, or its state.
     """
     mechanism, samples = live.mechanism, request.samples
-    if isinstance(mechanism, SampledMechanism):
+    if is_stateful(mechanism):  # first: some of these sample, too
+        if live.held is None:
+            raise CuratorError
+        return live.held.step(request.step, mechanism, live.records, samples, context.noise)
+    if is_sampled(mechanism):
         records = live.records.poisson_batch(
             mechanism.sampling_rate, mechanism.capacity, context.noise
         )
         return mechanism.gradient(samples, records, context.noise)
-    if isinstance(mechanism, StatefulMechanism):
-        if live.held is None:
-            raise CuratorError
-        return live.held.step(request.step, mechanism, live.records, samples, context.noise)
-    if live.released is None:
+    if live.released is None or not is_released_once(mechanism):
         raise CuratorError
     return mechanism.gradient(samples, live.released)

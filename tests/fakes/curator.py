@@ -114,7 +114,11 @@ def opened(
     key: str = "a" * 16,
     **changes: Any,
 ) -> RunState:
-    known = {"dp-sinkhorn": SINKHORN, "gs-wgan-mean": CRITICS}
+    known = {
+        "dp-sinkhorn": SINKHORN,
+        "gs-wgan-mean": CRITICS,
+        "gs-wgan-round-robin": CRITICS,
+    }
     parameters = known.get(mechanism, EMBEDDING) | changes
     request = RunRequest(
         dataset="small",
@@ -128,6 +132,4 @@ def opened(
 
 def step_request(run_id: str, step: int, value: float = 0.25, rows: int = 4) -> StepRequest:
     samples = Samples(images_ND=torch.full((rows, 4), value), labels_N=torch.arange(rows) % 3)
-    return StepRequest(
-        run_id=run_id, step=step, samples=samples, digest=repr((value, rows)).encode()
-    )
+    return StepRequest(run_id=run_id, step=step, samples=samples)
