@@ -7,7 +7,7 @@ STAMP = $(VENV)/.installed
 JOBS ?= 2
 TIMED = tests/statistical/test_timing.py tests/performance  # alone, so that nothing else takes their cores
 
-.PHONY: help demo test install lint types unit e2e protos bench clean
+.PHONY: help demo test install lint types unit e2e protos bench sbom clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,10 @@ protos: $(STAMP) ## generate the stubs after a change of a .proto file
 bench: $(STAMP) ## measure everything; JSON rows on standard output, some minutes
 	@for one in barrier transport training concurrency scaling; do \
 		OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.$$one || exit 1; done
+
+sbom: $(STAMP) ## what this environment is made of, as CycloneDX JSON; deploy/sbom.sh does the images
+	mkdir -p sbom
+	$(BIN)/python deploy/image/sbom.py $(BIN)/python sbom/weir.cdx.json
 
 clean: ## remove the environment and what the demo wrote
 	rm -rf $(VENV) demo

@@ -5,6 +5,26 @@ with analyst.connect("curator.example.org:50051", credentials="me.json") as barr
     run.backward(images, labels)  # instead of loss.backward()
 """
 
-from analyst.client import Barrier, Run, connect
+from __future__ import annotations
 
-__all__ = ["Barrier", "Run", "connect"]
+from typing import TYPE_CHECKING
+
+from analyst.lazy import lazily
+
+if TYPE_CHECKING:
+    from analyst.client import Barrier, Run, connect
+    from analyst.tune_process import tune_process
+else:
+    __getattr__ = lazily(
+        __name__,
+        {
+            "analyst.client": (
+                "Barrier",
+                "Run",
+                "connect",
+            ),
+            "analyst.tune_process": ("tune_process",),
+        },
+    )
+
+__all__ = ["Barrier", "Run", "connect", "tune_process"]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,67 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from analyst.errors import AnalystError
+from analyst.rehearsal import is_rehearsal
 
+FORMAT = "weir-privacy-certificate-1"
+_BANNER = "*** REHEARSAL: this certifies NOTHING about privacy. Do not publish on its strength. ***"
 _REMEDY = "Ask the curator's steward for the certificate again."
 
 
 class CertificateError(AnalystError):
     """The certificate does not hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A statement whose signature holds, and the fingerprint of the key that made it."""
+
+    statement: dict[str, Any]
+    fingerprint: str
+
+    @property
+    def is_rehearsal(self) -> bool:
+        """Whether it is of public data without a limit, and so promises nothing."""
+        dataset = self.statement.get("dataset", {})
+        named = is_rehearsal(str(dataset.get("name", "")))
+        return named or self.statement.get("format") != FORMAT or "rehearsal" in self.statement
+
+
+def check_certificate(
+    path: Path, public_key: bytes | None = None, fingerprint: str | None = None
+) -> Verified:
+    """Check a certificate's signature, and whose it is.
+
+    Args:
+        path: The file.
+        public_key: The curator's key, as the credentials file has it.
+        fingerprint: Of the curator's key, as the steward told it; capitals and blanks do not count.
+
+    Returns:
+        What was signed.
+
+    Raises:
+        CertificateError: If the file is damaged, was changed, or another key signed it.
+    """
+    statement, named = _verify(path, public_key)
+    signer = fingerprint_of(named)
+    if fingerprint is not None and _plain(fingerprint) != _plain(signer):
+        msg = f"{path} was signed by another curator, of the key {signer}."
+        raise CertificateError(msg, _REMEDY)
+    return Verified(statement, signer)
+
+
+def fingerprint_of(public_key: bytes) -> str:
+    """Return how people compare a key: SHA256 and 64 hexadecimal digits.
+
+    Args:
+        public_key: The 32 bytes of an Ed25519 key.
+    """
+    return f"SHA256:{hashlib.sha256(public_key).hexdigest()}"
+
+
+def _plain(fingerprint: str) -> str:
+    return "".join(fingerprint.lower().removeprefix("sha256:").replace(":", "").split())
 
 
 def verify_certificate(path: Path, public_key: bytes | None = None) -> dict[str, Any]:
@@ -29,6 +86,15 @@ def verify_certificate(path: Path, public_key: bytes | None = None) -> dict[str,
 
     Returns:
         The statement that was signed.
+
+    Raises:
+        CertificateError: If the file is damaged, was changed, or another key signed it.
+    """
+    return _verify(path, public_key)[0]
+
+
+def _verify(path: Path, public_key: bytes | None) -> tuple[dict[str, Any], bytes]:
+    """Return the statement and the key that signed it.
 
     Raises:
         CertificateError: If the file is damaged, was changed, or another key signed it.
@@ -51,15 +117,18 @@ def verify_certificate(path: Path, public_key: bytes | None = None) -> dict[str,
     except InvalidSignature:
         msg = f"{path} was changed after it was signed."
         raise CertificateError(msg, _REMEDY) from None
-    return statement
+    return statement, named
 
 
-def certificate_text(statement: dict[str, Any]) -> str:
-    """Return a statement in words.
+def certificate_text(verified: Verified) -> str:
+    """Return a certificate in words.
 
     Args:
-        statement: As `verify_certificate` returned it.
+        verified: As `check_certificate` returned it.
     """
+    statement = verified.statement
+    if verified.is_rehearsal:
+        return _rehearsal_text(verified)
     dataset, run = statement["dataset"], statement["run"]
     promise, alone = dataset["promise"], statement["this_run_alone_at_its_declared_steps"]
     used = f"{run['used_steps']:,} of {run['declared_steps']:,} steps, {run['close_reason']}"
@@ -72,5 +141,23 @@ def certificate_text(statement: dict[str, Any]) -> str:
         "run": f"{run['id']} of {run['analyst']}: {run['mechanism']}, {used}",
         "alone": f"epsilon {alone['epsilon']:.4f} at its declared steps; not the promise",
         "ledger": f"entry {head['sequence']}, {head['digest'][:16]}...",
+        "signed by": verified.fingerprint,
     }
+    return _lines(lines)
+
+
+def _rehearsal_text(verified: Verified) -> str:
+    """Return what is left to say of a certificate that promises nothing."""
+    dataset = verified.statement.get("dataset", {})
+    run = verified.statement.get("run", {})
+    lines = {
+        "data set": f"{dataset.get('name')}, PUBLIC DATA WITHOUT A LIMIT",
+        "promise": "NONE",
+        "run": f"{run.get('id')} of {run.get('analyst')}: {run.get('mechanism')}",
+        "signed by": verified.fingerprint,
+    }
+    return f"{_BANNER}\n{_lines(lines)}\n{_BANNER}"
+
+
+def _lines(lines: dict[str, str]) -> str:
     return "\n".join(f"{name:<10} {words}" for name, words in lines.items())

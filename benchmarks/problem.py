@@ -13,7 +13,6 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
-from curator.divergences.compiled import CompiledSinkhorn
 from curator.divergences.cost import LabelledCost, WeightedPoints
 from curator.divergences.schedule import Schedule, public_diameter, published
 from curator.divergences.semi_debiased import masked_points, private_half, public_half
@@ -96,6 +95,8 @@ def contenders(problem: Problem) -> dict[str, Callable[[], Tensor]]:
     Args:
         problem: To be solved.
     """
+    from curator.divergences.compiled import CompiledSinkhorn  # imports numba
+
     dense = DenseSinkhorn(cost=problem.cost, schedule=problem.schedule)
     compiled = CompiledSinkhorn(cost=problem.cost, schedule=problem.schedule)
     found: dict[str, Callable[[], Tensor]] = {

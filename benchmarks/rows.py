@@ -84,6 +84,13 @@ def memory_mib(pid: int | str = "self") -> dict[str, float]:
     }
 
 
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:  # of another machine, for one benchmark
+        return None
+
+
 def _machine() -> dict[str, object]:
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"],
@@ -97,5 +104,5 @@ def _machine() -> dict[str, object]:
         "load": round(os.getloadavg()[0], 1),
         "machine": platform.machine(),
         "commit": commit,
-        **{name: importlib.metadata.version(name) for name in _PACKAGES},
+        **{name: _version(name) for name in _PACKAGES},
     }

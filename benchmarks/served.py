@@ -108,17 +108,22 @@ class ServedCurator:
 
 
 @contextmanager
-def served(way: Way, shape: Shape, *, module: str = "curator.cli") -> Iterator[ServedCurator]:
+def served(
+    way: Way, shape: Shape, *, module: str = "curator.cli", device: str = "cpu"
+) -> Iterator[ServedCurator]:
     """Serve random images until the end of the block; the folder is thrown away.
 
     Args:
         way: How analysts will come.
         shape: Of the images.
         module: What to start: the curator, or one with an empty barrier.
+        device: Where the curator computes.
     """
     root = Path(tempfile.mkdtemp(prefix="weir-"))
     try:
         folder = make_folder(root / "c", shape)
+        text = folder.config.read_text()
+        folder.config.write_text(text.replace('device = "cpu"', f'device = "{device}"'))
         arguments = ["--dir", str(folder.root), "--grpc-port", "0", "--rest-port", "0"]
         if way is Way.UNIX:
             arguments += ["--grpc-unix-socket", str(folder.root / "g.sock")]
@@ -135,7 +140,11 @@ def served(way: Way, shape: Shape, *, module: str = "curator.cli") -> Iterator[S
             )
         try:
             yield ServedCurator(
-                folder=folder, process=process, port=_port(process), way=way, shape=shape
+                folder=folder,
+                process=process,
+                port=_port(process, root / "log"),
+                way=way,
+                shape=shape,
             )
         finally:
             process.terminate()
@@ -190,10 +199,11 @@ def facts(shape: Shape) -> DatasetFacts:
     )
 
 
-def _port(process: subprocess.Popen[str]) -> int:
+def _port(process: subprocess.Popen[str], log: Path) -> int:
     line = process.stdout.readline() if process.stdout is not None else ""
     found = _READY.search(line)
     if found is None:
-        msg = f"the curator did not start: {line!r}"
+        process.wait(60)
+        msg = f"the curator did not start: {line!r} {log.read_text()[-2000:]}"
         raise SystemExit(msg)
     return int(found[1])

@@ -8,12 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from curator.administration.channel import send
 from curator.administration.commands import Command
-from curator.administration.execute import execute
 from curator.config import load_config
 from curator.folder import CuratorFolder
 from curator.open_ledger import open_ledger
-from curator.sanitizer.entropy import OsEntropy
-from curator.service.context import Context
 
 
 def administer(folder: CuratorFolder, command: Command) -> tuple[str, ...]:
@@ -33,6 +30,10 @@ def administer(folder: CuratorFolder, command: Command) -> tuple[str, ...]:
     lines = send(folder.socket, command)
     if lines is not None:
         return lines
+    from curator.administration.execute import execute  # torch, where nobody serves
+    from curator.sanitizer.entropy import OsEntropy
+    from curator.service.context import Context
+
     ledger = open_ledger(folder, load_config(folder.config))
     try:
         context = Context(

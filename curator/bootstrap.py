@@ -24,6 +24,8 @@ from curator.data.errors import SourceError
 from curator.data.sampling import PrivateRecords
 from curator.data.store import open_store
 from curator.divergences.backend import choose_backend
+from curator.divergences.device import choose_device
+from curator.divergences.placement import place_critics
 from curator.errors import UnknownDataset
 from curator.folder import CuratorFolder
 from curator.ledger.problems import HolderLost
@@ -40,7 +42,9 @@ from curator.sanitizer.prefetched import PrefetchedNoise
 from curator.service.context import Context, ServedDataset
 from curator.service.idle_runs import IdleRuns
 from curator.service.in_turn import InTurn
+from curator.service.rehearsal import check_not_mixed
 from curator.service.response_slot import ResponseSlot
+from curator.service.state_folder import StateFolder
 from curator.telemetry.requests import Telemetry
 from curator.telemetry.traces import create_trace
 from curator.tenure import Tenure
@@ -62,6 +66,7 @@ class Curator:
 
     ledger: SqlLedger
     executor: Executor
+    preparing: Executor
     rpc: RpcServer
     rest: RestServer
     administration: CommandServer
@@ -92,6 +97,7 @@ class Curator:
         self.draining.set()
         self.rpc.drain(_GRACE_SECONDS)
         self.executor.shutdown(wait=True)
+        self.preparing.shutdown(wait=True)
         self.rest.stop()
         self.administration.stop()
         self.noise.stop()
@@ -125,6 +131,9 @@ def create_curator(
         raise InsecureOutsideLoopback(msg)
     if config.compute.threads:
         torch.set_num_threads(config.compute.threads)
+    compute = config.compute
+    choose_device(compute.device)
+    place_critics(compute.ray_workers, compute.ray_address, compute.device)
     choose_backend(config.compute.solver)
     ledger = open_ledger(folder, config)
     try:
@@ -132,17 +141,19 @@ def create_curator(
         tenure = Tenure.of(ledger, holder, config)
         noise = PrefetchedNoise(OsEntropy(), _NOISE_AHEAD)
         endpoint = config.telemetry.trace_endpoint
-        executor = _executor(config)
+        executor, preparing = _executor(config), _executor(config)
         context = Context(
             ledger=ledger,
             datasets=load_datasets(folder, ledger),
             noise=noise,
             executor=executor,
+            preparing=preparing,
             holder=holder,
             max_samples=config.limits.max_samples,
             max_open_runs=config.limits.max_open_runs,
             check_holder=tenure.check,
             load=lambda name: load_dataset(folder, ledger, name),
+            states=_states(folder, ledger),
             slot=ResponseSlot(seconds=config.timing.response_slot_ms / 1000),
             telemetry=Telemetry(create_trace(endpoint) if endpoint else None),
         )
@@ -178,6 +189,7 @@ def create_curator(
     return Curator(
         ledger=ledger,
         executor=executor,
+        preparing=preparing,
         rpc=rpc,
         rest=rest,
         administration=administration,
@@ -210,8 +222,10 @@ def load_datasets(folder: CuratorFolder, ledger: SqlLedger) -> dict[str, ServedD
 
     Raises:
         SourceError: If stored images are damaged, or have another unit than the ledger says.
+        LedgerConflict: If there are private data and a rehearsal.
     """
     states = ledger.datasets()
+    check_not_mixed(state.registration.name for state in states)
     return {state.registration.name: _load(folder, state) for state in states}
 
 
@@ -250,6 +264,13 @@ def _load(folder: CuratorFolder, state: DatasetState) -> ServedDataset:
         msg = f"{facts.name}: the stored images have another unit than the ledger says"
         raise SourceError(msg)
     return ServedDataset(facts=facts, records=PrivateRecords(images, facts.max_size))
+
+
+def _states(folder: CuratorFolder, ledger: SqlLedger) -> StateFolder:
+    """Return where runs keep their states, without those of runs that ended."""
+    states = StateFolder(folder.states)
+    states.forget_all_but(ledger.runs())
+    return states
 
 
 def _executor(config: CuratorConfig) -> Executor:

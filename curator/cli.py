@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from enum import IntEnum
 
-from curator.cli_commands import COMMANDS
+from curator.cli_commands import command
 from curator.cli_common import UsageProblem
 from curator.cli_parser import build_parser
 from curator.config import ConfigError
@@ -27,11 +28,12 @@ from curator.ledger.problems import (
 class ExitCode(IntEnum):
     """What the process returns."""
 
-    OK = 0
-    FAILED = 1
-    USAGE = 2
-    LEDGER = 3
-    PORT = 4
+    OK = 0  # done
+    FAILED = 1  # what was asked cannot be done; the message says why
+    USAGE = 2  # the command line, as argparse says
+    LEDGER = 3  # the ledger is locked, broken, restored from a copy, or of a newer version
+    PORT = 4  # a port cannot be bound
+    INTERRUPTED = 130  # Ctrl-C
 
 
 _LEDGER_PROBLEMS = (ChainBroken, LedgerFromTheFuture, LedgerLocked, LedgerRestored)
@@ -58,9 +60,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         An exit code.
     """
-    arguments = build_parser().parse_args(argv)
+    parser = build_parser()
+    if "_ARGCOMPLETE" in os.environ:
+        import argcomplete  # only a shell that completes asks for it
+
+        argcomplete.autocomplete(parser)
+    arguments = parser.parse_args(argv)
     try:
-        COMMANDS[arguments.command](arguments)
+        command(arguments.command)(arguments)
+    except KeyboardInterrupt:
+        sys.stderr.write("curator: interrupted\n")
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:  # whoever reads has gone, such as 'head'
+        sys.stderr.close()
+        return ExitCode.OK
     except _LEDGER_PROBLEMS as problem:
         return _say(problem, ExitCode.LEDGER)
     except PortUnavailable as problem:

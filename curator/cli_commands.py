@@ -1,34 +1,31 @@
-"""What each of the steward's commands does."""
+"""What each of the steward's commands does; what is slow to import is imported where it is used."""
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from curator.bootstrap import create_curator, drain_on_signals
-from curator.cli_common import UsageProblem, folder_of, say
-from curator.cli_dataset import DATASET_COMMANDS
-from curator.cli_explain import explained
-from curator.cli_ledger import LEDGER_COMMANDS
+from curator.cli_common import Screen, UsageProblem, folder_of, say
 from curator.clock import utc_now
-from curator.config import CuratorConfig, load_config
 from curator.folder import initialise
-from curator.ledger.problems import HolderLost
+from curator.identity.signing import fingerprint_of
 from curator.service.caller import Role
-from curator.telemetry.log import configure_logging
 
 _MOST_DAYS = 3650
 
 
 def _init(arguments: Namespace) -> None:
     folder = initialise(arguments.dir)
-    say(f"{folder.root} is ready; configuration in {folder.config}")
-    say(f"next: curator dataset add NAME SOURCE --dir {folder.root} --epsilon E --delta D ...")
+    screen = Screen.of(arguments)
+    screen.tell(
+        f"{folder.root} is ready; configuration in {folder.config}",
+        f"next: curator dataset add NAME SOURCE --dir {folder.root} --epsilon E --delta D ...",
+    )
+    screen.answer({"dir": str(folder.root), "config": str(folder.config)})
 
 
 def _add_analyst(arguments: Namespace) -> None:
@@ -55,74 +52,49 @@ def _hand_over(arguments: Namespace, make: Callable[..., Path]) -> None:
         path = make(arguments.name, arguments.out, ends, certificate=arguments.certificate)
     except ValueError as problem:
         raise UsageProblem(str(problem)) from None
-    say(f"hand {path} to {arguments.name} over a safe channel; it cannot be shown again")
+    screen = Screen.of(arguments)
+    screen.tell(f"hand {path} to {arguments.name} over a safe channel; it cannot be shown again")
+    screen.answer({"name": arguments.name, "credentials": str(path)})
 
 
 def _revoke_analyst(arguments: Namespace) -> None:
     folder_of(arguments).tokens.revoke(arguments.name)
-    say(f"the credentials of {arguments.name} have ended; runs and ledger stay")
+    screen = Screen.of(arguments)
+    screen.tell(f"the credentials of {arguments.name} have ended; runs and ledger stay")
+    screen.answer({"revoked": arguments.name})
 
 
 def _list_analysts(arguments: Namespace) -> None:
+    screen, answers = Screen.of(arguments), []
     for caller in folder_of(arguments).tokens.callers():
         ends = "never ends" if caller.expires_at is None else f"ends {caller.expires_at:%Y-%m-%d}"
         shown = "revoked" if caller.proof is None else f"{caller.proof.name.lower()} {ends}"
-        say(f"{caller.name}: {caller.role}, {shown}")
-
-
-def _serve(arguments: Namespace) -> None:
-    folder = folder_of(arguments)
-    config = _overridden(load_config(folder.config), arguments)
-    configure_logging()
-    curator = create_curator(folder, config, insecure_loopback=arguments.insecure_loopback)
-    drain_on_signals(curator)
-    scheme = "http" if arguments.insecure_loopback else "https"
-    names = ", ".join(state.registration.name for state in curator.ledger.datasets())
-    curator.start()
-    say(
-        f"ready: grpc {config.grpc.host}:{curator.rpc.port} "
-        f"rest {scheme}://{config.rest.host}:{curator.rest.port} "
-        f"client certificates: {curator.rpc.certificate_port or 'none'} "
-        f"unix socket: {curator.rpc.unix_socket or 'none'} "
-        f"data sets: {names or 'none'}"
-    )
-    try:
-        curator.wait()
-    except HolderLost:
-        msg = (
-            "this curator lost its lease on the ledger, so another may have taken its runs over; "
-            "nothing was released since. Start it again."
+        screen.show(f"{caller.name}: {caller.role}, {shown}")
+        answers.append(
+            {
+                "name": caller.name,
+                "role": str(caller.role),
+                "proof": None if caller.proof is None else caller.proof.name.lower(),
+                "expires_at": None if caller.expires_at is None else caller.expires_at.isoformat(),
+            }
         )
-        raise UsageProblem(msg) from None
+    screen.answer(answers)
 
 
-def _overridden(config: CuratorConfig, arguments: Namespace) -> CuratorConfig:
-    """Return the configuration with the command line's ports and addresses.
-
-    Raises:
-        UsageProblem: If a port is out of range.
-    """
-    options = {
-        "grpc": {
-            "host": arguments.grpc_host,
-            "port": arguments.grpc_port,
-            "certificate_port": arguments.grpc_certificate_port,
-            "unix_socket": arguments.grpc_unix_socket,
-            "reflection": arguments.reflection or None,
-        },
-        "rest": {"host": arguments.rest_host, "port": arguments.rest_port},
-    }
-    values = config.model_dump()
-    for section, changes in options.items():
-        values[section] |= {key: value for key, value in changes.items() if value is not None}
-    try:
-        return CuratorConfig.model_validate(values)
-    except ValidationError:
-        msg = "ports must be from 0 to 65535"
-        raise UsageProblem(msg) from None
+def _key(arguments: Namespace) -> None:
+    """Print what an auditor compares: the fingerprint of the key that signs certificates."""
+    fingerprint = fingerprint_of(folder_of(arguments).signing_key.public_key())
+    screen = Screen.of(arguments)
+    screen.show(
+        f"certificates of this curator are signed by {fingerprint}",
+        "an auditor checks with: analyst certificate verify FILE --fingerprint " + fingerprint,
+    )
+    screen.answer({"fingerprint": fingerprint})
 
 
 def _explain(arguments: Namespace) -> None:
+    from curator.cli_explain import explained  # the accountants
+
     try:
         lines = list(explained(arguments))
     except ValueError as problem:
@@ -137,15 +109,47 @@ def _audit(arguments: Namespace) -> None:
     run_audit(arguments)
 
 
-COMMANDS: dict[str, Callable[[Namespace], None]] = {
+def _completion(arguments: Namespace) -> None:
+    from argcomplete.shell_integration import shellcode  # only this command prints it
+
+    sys.stdout.write(shellcode(["curator"], shell=arguments.shell))
+
+
+SMALL_COMMANDS: dict[str, Callable[[Namespace], None]] = {
     "init": _init,
     "analyst add": _add_analyst,
     "analyst rotate": _rotate_analyst,
     "analyst revoke": _revoke_analyst,
     "analyst list": _list_analysts,
-    "serve": _serve,
+    "key": _key,
     "audit": _audit,
     "accountant explain": _explain,
-    **DATASET_COMMANDS,
-    **LEDGER_COMMANDS,
+    "completion": _completion,
 }
+
+
+def command(name: str) -> Callable[[Namespace], None]:
+    """Return what carries a command out, importing no more than it needs.
+
+    Args:
+        name: As the parser sets it, such as 'dataset add'.
+    """
+    match name.split()[0]:
+        case "serve" | "rehearse":
+            from curator.cli_serve import SERVE_COMMANDS
+
+            return SERVE_COMMANDS[name]
+        case "dataset":
+            from curator.cli_dataset import DATASET_COMMANDS
+
+            return DATASET_COMMANDS[name]
+        case "plan":
+            from curator.cli_plan import PLAN_COMMANDS
+
+            return PLAN_COMMANDS[name]
+        case "budget" | "ledger":
+            from curator.cli_ledger import LEDGER_COMMANDS
+
+            return LEDGER_COMMANDS[name]
+        case _:
+            return SMALL_COMMANDS[name]

@@ -7,24 +7,26 @@ from collections.abc import Callable
 
 from pydantic import ValidationError
 
-from curator.administer import administer
 from curator.administration.commands import (
     COMMANDS as ADMINISTRATIVE,
 )
-from curator.cli_common import UsageProblem, folder_of, reader_of, say
+from curator.cli_common import Screen, UsageProblem, folder_of, reader_of
 from curator.cli_source import SOURCE_COMMANDS
 from curator.privacy.facts import DatasetFacts
-from curator.rest.models import Dataset
-from curator.service.steward_policy import StewardPolicy
 
 
 def _list_datasets(arguments: Namespace) -> None:
-    ledger = reader_of(arguments)
+    from curator.rest.models import Dataset
+    from curator.service.steward_policy import StewardPolicy  # torch
+
+    ledger, answers = reader_of(arguments), []
     for state in ledger.datasets():
         facts = DatasetFacts.model_validate_json(state.registration.facts_json)
-        rules = StewardPolicy.of(state).rules()
-        say(Dataset.of(facts, rules).model_dump_json())
+        answers.append(Dataset.of(facts, StewardPolicy.of(state).rules()))
     ledger.close()
+    screen = Screen.of(arguments)
+    screen.show(*(answer.model_dump_json() for answer in answers))
+    screen.answer([answer.model_dump() for answer in answers])
 
 
 def _administer(arguments: Namespace, **fields: object) -> None:
@@ -33,6 +35,8 @@ def _administer(arguments: Namespace, **fields: object) -> None:
     Raises:
         UsageProblem: If an argument is not valid.
     """
+    from curator.administer import administer  # gRPC, and torch where nobody serves
+
     kind = arguments.command.split()[1]
     try:
         command = ADMINISTRATIVE.validate_python(
@@ -46,8 +50,9 @@ def _administer(arguments: Namespace, **fields: object) -> None:
         lines = administer(folder_of(arguments), command)
     except ValueError as problem:
         raise UsageProblem(str(problem)) from None
-    for line in lines:
-        say(line)
+    screen = Screen.of(arguments)
+    screen.tell(*lines)
+    screen.answer({"dataset": arguments.name, "done": kind, "told": list(lines)})
 
 
 def _turn(arguments: Namespace) -> None:
@@ -75,21 +80,28 @@ def _set_share(arguments: Namespace) -> None:
 
 
 def _policy(arguments: Namespace) -> None:
-    rules = {**dict(map(_rule, arguments.set or ())), **dict.fromkeys(arguments.clear or ())}
+    rules = {**dict(map(policy_rule, arguments.set or ())), **dict.fromkeys(arguments.clear or ())}
     if rules:
         _administer(arguments, rules=rules)
         return
+    from curator.service.steward_policy import StewardPolicy  # torch
+
     ledger = reader_of(arguments)
     policy = StewardPolicy.of(ledger.dataset(arguments.name))
     ledger.close()
-    for rule, value in policy.rules().items():
-        say(f"{rule} {value}")
+    screen = Screen.of(arguments)
+    screen.answer(policy.model_dump(exclude_none=True))
+    screen.show(*(f"{rule} {value}" for rule, value in policy.rules().items()))
     if not policy.rules():
-        say("no rules; set one with --set RULE=VALUE: " + ", ".join(StewardPolicy.model_fields))
+        known = ", ".join(StewardPolicy.model_fields)
+        screen.show(f"no rules; set one with --set RULE=VALUE: {known}")
 
 
-def _rule(text: str) -> tuple[str, object]:
+def policy_rule(text: str) -> tuple[str, object]:
     """Read RULE=VALUE.
+
+    Args:
+        text: As it was typed.
 
     Raises:
         UsageProblem: If there is no value, or it should be a number and is not.

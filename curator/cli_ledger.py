@@ -2,71 +2,82 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from argparse import Namespace
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import asdict
 
-from curator.cli_common import UsageProblem, folder_of, reader_of, say
+from curator.cli_common import Screen, UsageProblem, folder_of, reader_of, say
 from curator.config import load_config
 from curator.identity.certificates import write_private
 from curator.ledger.anchor import HeadAnchor
-from curator.ledger.export import export_jsonl, verify_export
 from curator.ledger.records import DatasetState, RunState, Statement
 from curator.ledger.restored import accept_restored
 from curator.open_ledger import open_ledger
+from curator.privacy.budget import REHEARSAL_EPSILON
+from curator.privacy.facts import is_rehearsal
 from curator.rest.models import BudgetAnswer, Run
-from curator.service.steward_policy import StewardPolicy
+from curator.service.rehearsal import BANNER
 
 
 def _budget(arguments: Namespace) -> None:
     ledger = reader_of(arguments)
     statements = [ledger.statement(state.registration.name) for state in ledger.datasets()]
     ledger.close()
-    if arguments.json:
-        answers = [
-            BudgetAnswer.of(one, [Run.of(run) for run in one.open_runs]) for one in statements
-        ]
-        say(json.dumps([answer.model_dump() for answer in answers], indent=1))
-        return
+    screen = Screen.of(arguments)
+    screen.answer([_answer(statement).model_dump() for statement in statements])
     if not statements:
-        say("no data set yet: curator dataset add NAME SOURCE ...")
+        screen.show("no data set yet: curator dataset add NAME SOURCE ...")
     for statement in statements:
-        _say_statement(statement)
+        screen.show(*_statement_lines(statement))
 
 
-def _say_statement(statement: Statement) -> None:
-    budget = statement.budget
-    say(
+def _answer(statement: Statement) -> BudgetAnswer:
+    return BudgetAnswer.of(statement, [Run.of(run) for run in statement.open_runs])
+
+
+def _statement_lines(statement: Statement) -> list[str]:
+    budget, rehearsal = statement.budget, is_rehearsal(statement.dataset)
+    left = f"{statement.remaining_epsilon:.4f} left of {statement.cap:g}"
+    if statement.cap >= REHEARSAL_EPSILON:
+        left = "no limit"
+    lines = [BANNER] if rehearsal else []
+    lines.append(
         f"{statement.dataset}: epsilon {statement.spent_epsilon:.4f} spent, "
-        f"{statement.reserved_epsilon:.4f} with open runs, {statement.remaining_epsilon:.4f} left "
-        f"of {statement.cap:g} at delta {budget.delta:g}, {statement.adjacency}, "
+        f"{statement.reserved_epsilon:.4f} with open runs, {left} "
+        f"at delta {budget.delta:g}, {statement.adjacency}, "
         f"accountant {statement.accountant}"
     )
-    for run in statement.open_runs:
-        say(
-            f"  run {run.run_id} of {run.analyst}: {run.mechanism}, "
-            f"{run.used} of {run.num_steps} steps used"
-        )
+    lines += [
+        f"  run {run.run_id} of {run.analyst}: {run.mechanism}, "
+        f"{run.used} of {run.num_steps} steps used"
+        for run in statement.open_runs
+    ]
+    return lines
 
 
 def _show(arguments: Namespace) -> None:
-    ledger = reader_of(arguments)
+    ledger, screen, answers = reader_of(arguments), Screen.of(arguments), []
     for state in ledger.datasets():
         name = state.registration.name
-        _say_statement(ledger.statement(name))
-        for line in _decisions(state):
-            say(f"  {line}")
-        for run in ledger.runs(dataset=name):
-            if not run.is_open:
-                say(f"  {_closed(run)}")
+        statement, runs = ledger.statement(name), ledger.runs(dataset=name)
+        decided = _decisions(state)
+        screen.show(*_statement_lines(statement), *(f"  {line}" for line in decided))
+        screen.show(*(f"  {_closed(run)}" for run in runs if not run.is_open))
+        answers.append(
+            _answer(statement).model_dump()
+            | {"decisions": decided, "runs": [Run.of(run).model_dump() for run in runs]}
+        )
     sequence, digest = ledger.head()
     ledger.close()
-    say(f"head: entry {sequence}, {digest}")
+    screen.show(f"head: entry {sequence}, {digest}")
+    screen.answer({"datasets": answers, "head": {"sequence": sequence, "digest": digest}})
 
 
 def _decisions(state: DatasetState) -> list[str]:
+    from curator.service.steward_policy import StewardPolicy  # torch
+
     lines = [f"{state.status}, registered {state.registered_at}"]
     if state.cap < state.rule.budget.epsilon:
         lines.append(f"cap lowered to {state.cap:g} from {state.rule.budget.epsilon:g}")
@@ -86,28 +97,42 @@ def _closed(run: RunState) -> str:
 
 
 def _export(arguments: Namespace) -> None:
+    from curator.ledger.export import export_jsonl  # the accountants
+
     ledger = reader_of(arguments)
-    lines = export_jsonl(ledger)
-    if arguments.out is None:
-        for line in lines:
-            say(line)
-    else:
-        arguments.out.write_text("".join(line + "\n" for line in lines))
+    lines = list(export_jsonl(ledger))
     ledger.close()
+    if arguments.out is None:
+        for line in lines:  # JSON already, one object a line
+            say(line)
+        return
+    arguments.out.write_text("".join(line + "\n" for line in lines))
+    Screen.of(arguments).answer({"out": str(arguments.out), "lines": len(lines)})
 
 
 def _verify(arguments: Namespace) -> None:
+    """Check an export.
+
+    Raises:
+        UsageProblem: If it is none.
+    """
+    from curator.ledger.export import verify_export  # the accountants
+
     try:
         lines = arguments.file.read_text().splitlines()
     except UnicodeDecodeError:
         msg = f"{arguments.file} is not a ledger export"
         raise UsageProblem(msg) from None
+    screen, answers = Screen.of(arguments), []
     for totals in verify_export(lines):
-        say(
+        screen.show(*([BANNER] if is_rehearsal(totals.dataset) else []))
+        screen.show(
             f"{totals.dataset}: chain and costs hold; epsilon {totals.spent_epsilon:.6f} spent, "
             f"{totals.reserved_epsilon:.6f} with open runs; "
             f"a second accountant finds {totals.second_spent_epsilon:.6f}"
         )
+        answers.append(asdict(totals) | {"rehearsal": is_rehearsal(totals.dataset)})
+    screen.answer(answers)
 
 
 def _backup(arguments: Namespace) -> None:
@@ -128,7 +153,9 @@ def _backup(arguments: Namespace) -> None:
     source = sqlite3.connect(f"file:{folder.ledger}?mode=ro", uri=True)
     with closing(source), closing(sqlite3.connect(arguments.out)) as target:
         source.backup(target)
-    say(f"{arguments.out} is a copy of the ledger; putting it back later is noticed")
+    screen = Screen.of(arguments)
+    screen.tell(f"{arguments.out} is a copy of the ledger; putting it back later is noticed")
+    screen.answer({"out": str(arguments.out)})
 
 
 def _accept_restored(arguments: Namespace) -> None:
@@ -137,11 +164,15 @@ def _accept_restored(arguments: Namespace) -> None:
     ledger = open_ledger(folder, config, is_restored=True)
     try:
         anchor = HeadAnchor(folder.head_file(config))
-        for line in accept_restored(ledger, anchor, arguments.reason):
-            say(line)
+        lines = list(accept_restored(ledger, anchor, arguments.reason))
     finally:
         ledger.close()
-    say("shares and policies that were set since the copy was made are not known: check them")
+    lines.append(
+        "shares and policies that were set since the copy was made are not known: check them"
+    )
+    screen = Screen.of(arguments)
+    screen.tell(*lines)
+    screen.answer({"told": lines})
 
 
 LEDGER_COMMANDS: dict[str, Callable[[Namespace], None]] = {

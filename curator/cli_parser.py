@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from curator.audit.canaries import CANARIES
-from curator.audit.target import TARGETS
+from curator.audit.names import CANARIES, TARGETS
+from curator.cli_examples import EXAMPLES
 from curator.cli_parser_data import (
     Commands,
     add_budget_command,
@@ -14,6 +14,10 @@ from curator.cli_parser_data import (
     add_ledger_commands,
     directory_option,
 )
+from curator.cli_parser_plan import add_plan_command
+from curator.cli_parser_serve import add_serve_commands
+
+SHELLS = ("bash", "zsh", "fish")
 
 _AUDIT_HELP = """\
 Play the distinguishing game: serve two neighbouring data sets of public canary images from
@@ -33,12 +37,34 @@ def build_parser() -> argparse.ArgumentParser:
     _init(commands)
     add_dataset_commands(commands)
     _analyst(commands)
-    _serve(commands)
+    add_serve_commands(commands)
     add_budget_command(commands)
+    add_plan_command(commands)
     add_ledger_commands(commands)
     _accountant(commands)
     _audit(commands)
+    _key(commands)
+    _completion(commands)
+    _finish(parser)
     return parser
+
+
+def _finish(parser: argparse.ArgumentParser) -> None:
+    """Give every command an example, and the two ways to print."""
+    groups = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]  # noqa: SLF001 - argparse has no other list
+    for command in (one for group in groups for one in group.choices.values()):
+        _finish(command)
+    if groups:
+        return
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EXAMPLES[parser.prog]
+    known = parser._option_string_actions  # noqa: SLF001
+    if "--json" not in known:
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+    if "--quiet" not in known:
+        parser.add_argument(
+            "--quiet", action="store_true", help="print nothing but what was asked, and problems"
+        )
 
 
 def _init(commands: Commands) -> None:
@@ -75,31 +101,18 @@ def _analyst(commands: Commands) -> None:
     listing.set_defaults(command="analyst list")
 
 
-def _serve(commands: Commands) -> None:
-    serve = commands.add_parser("serve", help="answer analysts until SIGTERM")
-    directory_option(serve)
-    serve.add_argument("--grpc-host", help="address for gRPC (default: the configuration)")
-    serve.add_argument("--grpc-port", type=int, help="0 takes a free port")
-    serve.add_argument(
-        "--grpc-certificate-port",
-        type=int,
-        help="for callers with a client certificate (default: the configuration); 0 takes a free "
-        "port",
+def _key(commands: Commands) -> None:
+    key = commands.add_parser("key", help="show the fingerprint of the key that signs certificates")
+    directory_option(key)
+    key.set_defaults(command="key")
+
+
+def _completion(commands: Commands) -> None:
+    completion = commands.add_parser(
+        "completion", help="print what makes a shell complete this command"
     )
-    serve.add_argument(
-        "--grpc-unix-socket",
-        metavar="PATH",
-        help="also listen on this socket, for analysts of the same user on this machine",
-    )
-    serve.add_argument("--rest-host", help="address for REST (default: the configuration)")
-    serve.add_argument("--rest-port", type=int, help="0 takes a free port")
-    serve.add_argument(
-        "--insecure-loopback",
-        action="store_true",
-        help="serve without TLS, on loopback addresses only, for development",
-    )
-    serve.add_argument("--reflection", action="store_true", help="let tools list the methods")
-    serve.set_defaults(command="serve")
+    completion.add_argument("shell", choices=SHELLS)
+    completion.set_defaults(command="completion")
 
 
 def _accountant(commands: Commands) -> None:
@@ -116,7 +129,6 @@ def _accountant(commands: Commands) -> None:
     explain.add_argument("--dimension", type=int, help="of dp-swd's rows: pixels and classes")
     explain.add_argument("--capacity", type=int, help="slots of the data set, where SPEC has none")
     explain.add_argument("--cross-check", action="store_true", help="ask opacus too")
-    explain.add_argument("--json", action="store_true", help="print JSON")
     explain.set_defaults(command="accountant explain")
 
 
@@ -138,7 +150,6 @@ def _audit(commands: Commands) -> None:
     )
     audit.add_argument("--noise-multiplier", type=float, default=1.0, help="%(default)s")
     audit.add_argument("--delta", type=float, default=1e-5, help="of the claim (%(default)s)")
-    audit.add_argument("--json", action="store_true", help="print JSON")
     audit.set_defaults(command="audit")
 
 

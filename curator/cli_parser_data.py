@@ -62,7 +62,6 @@ def add_budget_command(commands: Commands) -> None:
     """
     budget = commands.add_parser("budget", help="show what is spent and left; works while serving")
     directory_option(budget)
-    budget.add_argument("--json", action="store_true", help="print JSON")
     budget.set_defaults(command="budget")
 
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TypeAlias
 
-_SOURCES = """\
+SOURCES = """\
 SOURCE is a folder with a subfolder of image files (PNG, JPEG, BMP, TIFF, WebP, GIF) for each class,
 a folder of image files with --labels FILE, an .npz file, two IDX files IMAGES,LABELS (also .gz), a
 folder with MNIST's file names, sklearn:digits or sklearn:digits-private.
@@ -19,11 +19,7 @@ Decode everything once and report what is there: for you alone, and nothing is w
 Files that would need a conversion that is not typed in are refused by name, with the option that
 would take them. Exit code 0: 'dataset add' would take all of it; 1: something is refused.
 
-{_SOURCES}"""
-_CHECK_EXAMPLE = """\
-example:
-  curator dataset check photos --image-shape 3x32x32 --convert rgb --resize crop
-"""
+{SOURCES}"""
 _ADD_HELP = f"""\
 Add a data set: its images and its budget, for ever.
 
@@ -32,14 +28,7 @@ under add-or-remove even the number of images is private. With --adjacency add-o
 the guarantee is for all images of one person, sizes count groups, --max-records-per-group is
 needed, and groups: --groups-key, or a column 'group' in the --labels table.
 
-{_SOURCES}"""
-_ADD_EXAMPLE = """\
-example:
-  curator dataset add cats photos --dir /srv/weir --epsilon 10 --delta 1e-5 \\
-      --adjacency add-or-remove-one-record --classes cat,dog --image-shape 3x32x32 \\
-      --nominal-size 25000 --max-size 30000 --sampling-rate 50/25000 --capacity 112 \\
-      --convert rgb --resize crop
-"""
+{SOURCES}"""
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 - its only name
 
@@ -51,18 +40,16 @@ def add_source_commands(actions: Commands) -> None:
         actions: Of `dataset`.
     """
     check = _command(actions, "check", "look at a source before adding it", _CHECK_HELP)
-    check.epilog = _CHECK_EXAMPLE
     check.add_argument("source", metavar="SOURCE")
     check.add_argument("--classes", help="names in order; by default the source's, 2 before 10")
     check.add_argument("--image-shape", metavar="CxHxW", help="compare with it, such as 1x28x28")
-    _reading(check)
+    add_reading(check)
     add = _command(actions, "add", "add a data set with its budget", _ADD_HELP)
-    add.epilog = _ADD_EXAMPLE
     add.add_argument("name", metavar="NAME")
     add.add_argument("source", metavar="SOURCE")
     add.add_argument("--dir", type=Path, required=True, help="the curator's folder")
     _declarations(add)
-    _reading(add).add_argument(
+    add_reading(add).add_argument(
         "--max-level", type=int, default=255, help="level of a white pixel (%(default)s)"
     )
 
@@ -108,7 +95,7 @@ def _declarations(add: argparse.ArgumentParser) -> None:
     )
     facts.add_argument(
         "--sampling-rate",
-        type=_rate,
+        type=rate,
         required=True,
         metavar="Q",
         help="largest probability of a unit in one step, such as 50/60000 or 0.001",
@@ -121,7 +108,15 @@ def _declarations(add: argparse.ArgumentParser) -> None:
     )
 
 
-def _reading(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+def add_reading(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Add how a source is read.
+
+    Args:
+        command: Gets the options.
+
+    Returns:
+        The last group, about arrays.
+    """
     folder = command.add_argument_group("reading a folder of images (nothing is done untold)")
     folder.add_argument(
         "--labels", type=Path, metavar="FILE", help="table path,label[,group]: .csv or .parquet"
@@ -151,8 +146,11 @@ def _choice(group: argparse._ArgumentGroup, option: str, choices: Sequence[str],
     group.add_argument(option, choices=choices, default=choices[0], help=f"{text} (%(default)s)")
 
 
-def _rate(text: str) -> float:
+def rate(text: str) -> float:
     """Read a probability, also as a fraction.
+
+    Args:
+        text: As it was typed.
 
     Raises:
         argparse.ArgumentTypeError: If it is not a number.

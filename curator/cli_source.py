@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from argparse import Namespace
@@ -11,12 +10,11 @@ from contextlib import contextmanager
 
 from pydantic import ValidationError
 
-from curator.cli_common import UsageProblem, folder_of, say
+from curator.cli_common import Screen, UsageProblem, folder_of
 from curator.cli_progress import progress_for
 from curator.data.conversion import Conversion, Shape
 from curator.data.errors import SourceError
 from curator.data.options import SourceOptions
-from curator.data.report import PRIVATE, report_lines
 from curator.privacy.facts import DatasetFacts
 
 _SHAPE_PARTS = 3
@@ -29,16 +27,15 @@ def _check_source(arguments: Namespace) -> None:
     Raises:
         SourceError: If files would be refused.
     """
+    from curator.data.report import PRIVATE, report_lines
     from curator.data.source import survey_source  # Pillow and scikit-learn
 
-    options = _options(arguments)
+    options = source_options(arguments)
     with _interruptible("interrupted; nothing was written"):
         survey = survey_source(arguments.source, options, progress_for(arguments))
-    if arguments.json:
-        say(json.dumps(survey.as_json() | {"note": PRIVATE}))
-    elif not arguments.quiet:
-        for line in (*report_lines(survey), PRIVATE):
-            say(line)
+    screen = Screen.of(arguments)
+    screen.tell(*report_lines(survey), PRIVATE)
+    screen.answer(survey.as_json() | {"note": PRIVATE})
     if survey.refusals:
         msg = f"{len(survey.refusals)} refused; nothing is taken until each is corrected or allowed"
         raise SourceError(msg)
@@ -49,30 +46,31 @@ def _check_source(arguments: Namespace) -> None:
 
 def _add_dataset(arguments: Namespace) -> None:
     from curator.add_dataset import add_dataset  # torch, seconds
+    from curator.data.report import PRIVATE, report_lines
 
     folder = folder_of(arguments)
-    facts, options = _facts(arguments), _options(arguments)
+    facts, options = _facts(arguments), source_options(arguments)
     with _interruptible(
         "interrupted; 'curator dataset list' says whether the data set was added, and unless it "
         "was, nothing is left of it"
     ):
         added = add_dataset(folder, facts, arguments.source, options, progress_for(arguments))
-    if arguments.json:
-        survey = added.survey.as_json() | {"note": PRIVATE}
-        say(json.dumps({"public": facts.model_dump(mode="json"), "private": survey}))
-        return
-    if arguments.quiet:
-        return
-    for line in (*added.lines, *report_lines(added.survey)):
-        say(line)
-    say(
+    survey = added.survey.as_json() | {"note": PRIVATE}
+    screen = Screen.of(arguments)
+    screen.answer({"public": facts.model_dump(mode="json"), "private": survey})
+    screen.tell(
+        *added.lines,
+        *report_lines(added.survey),
         f"{facts.name} added with budget ({facts.epsilon:g}, {facts.delta:g}), "
-        f"{facts.adjacency}; the lines above are private, the declared facts are public"
+        f"{facts.adjacency}; the lines above are private, the declared facts are public",
     )
 
 
-def _options(arguments: Namespace) -> SourceOptions:
+def source_options(arguments: Namespace) -> SourceOptions:
     """Read how the source is to be read.
+
+    Args:
+        arguments: With all options of reading.
 
     Raises:
         UsageProblem: If two options do not fit each other.

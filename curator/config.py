@@ -13,7 +13,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from curator.divergences.backend import Backend
+from curator.divergences.backend_names import Backend
 
 TEMPLATE = """\
 # Configuration of this curator. Every key is optional; unknown keys are errors.
@@ -52,8 +52,11 @@ idle_hours = 24.0      # a run without steps for so long is closed and returns w
 response_slot_ms = 0.0 # answers leave a whole number of slots after their step; 0: when ready
 
 [compute]
-solver = "auto"        # Sinkhorn updates: "numba" (compiled), "torch", or the first that works
+solver = "auto"        # Sinkhorn updates: "numba" or, on a card, "triton"; "torch"; or what works
 threads = 1            # threads for tensors; more helps with large images, 0 takes all cores
+device = "cpu"         # "cuda" for a graphics card, "cuda:1" for the second
+ray_workers = 0        # critics on so many workers of Ray; needs the extra ray
+ray_address = ""       # of a cluster of the curator's own; empty: workers on this machine
 """
 
 
@@ -114,6 +117,9 @@ class ComputeSection(_Section):
 
     threads: int = Field(default=1, ge=0, le=1024)
     solver: Backend = Field(default=Backend.AUTO, strict=False)
+    device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d{1,2})?)$")
+    ray_workers: int = Field(default=0, ge=0, le=4096)
+    ray_address: str = ""
 
 
 class TelemetrySection(_Section):

@@ -19,8 +19,6 @@ from curator.identity.credentials import write_credentials
 from curator.identity.listen import TlsFiles
 from curator.identity.signing import SigningKey
 from curator.identity.tokens import TokenTable
-from curator.ledger.anchor import HeadAnchor
-from curator.ledger.sql import SqlLedger
 from curator.service.caller import Role
 
 STEWARD = "steward"
@@ -100,6 +98,11 @@ class CuratorFolder:
             name: The data set.
         """
         return self.root / "datasets" / name
+
+    @property
+    def states(self) -> Path:
+        """Where the private states of open runs are kept."""
+        return self.root / "states"
 
     def require(self) -> None:
         """Check that the folder was initialised.
@@ -201,6 +204,9 @@ def initialise(root: Path) -> CuratorFolder:
     if not steward.exists():
         folder.add_analyst(STEWARD, steward, role=Role.STEWARD)
     if not config.database and not folder.ledger.exists():
+        from curator.ledger.anchor import HeadAnchor  # here: SQLAlchemy is slow to import
+        from curator.ledger.sql import SqlLedger
+
         anchor = HeadAnchor(folder.head_file(config))  # a ledger that was deleted is missed
         SqlLedger.open_writer(folder.ledger, utc_now, anchor).close()
     return folder

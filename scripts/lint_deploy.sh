@@ -11,7 +11,7 @@ folder=$(mktemp -d)
 trap 'rm -r "$folder"' EXIT
 
 echo "== Dockerfile"
-hadolint --failure-threshold warning deploy/Dockerfile
+hadolint --failure-threshold warning deploy/Dockerfile deploy/Dockerfile.sbom
 
 echo "== compose files"
 for file in docker-compose*.yml; do

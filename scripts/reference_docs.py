@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from analyst import config as analyst_config  # noqa: E402 - a script knows its own tree only
+from analyst.cli_parser import build_parser as build_analyst_parser  # noqa: E402
 from curator import cli as curator_cli  # noqa: E402
 from curator.cli_parser import build_parser  # noqa: E402
 from curator.config import TEMPLATE, CuratorConfig  # noqa: E402
@@ -203,17 +204,30 @@ def rest_page() -> str:
             parts.append(f"## {method.upper()} {path}\n\n{operation.get('description', '')}\n")
             content = operation["responses"]["200"].get("content", {})
             answer = content.get("application/json", {}).get("schema", {})
+            asked = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+            if asked:
+                parts += [f"Asks, as JSON. {asked['schema'].get('description', '')}\n"]
+                parts += [_fields(asked["schema"])]
             parts.append(f"Answers {_shape(answer)}.\n")
     for name, model in sorted(schema["components"]["schemas"].items()):
         words = (model.get("description") or "").strip()
-        rows = [
-            [f"`{key}`", _shape(facts), str(facts.get("description", ""))]
-            for key, facts in model.get("properties", {}).items()
-        ]
         parts.append(f"## {name}\n\n{words}\n")
-        if rows:
-            parts.append(table(["field", "type", "meaning"], rows))
+        if model.get("properties"):
+            parts.append(_fields(model))
     return "\n".join(parts)
+
+
+def _fields(model: dict[str, Any]) -> str:
+    needed = set(model.get("required", ())) if "default" in str(model) else set()
+    rows = [
+        [
+            f"`{key}`",
+            _shape(facts),
+            ("**needed.** " if key in needed else "") + str(facts.get("description", "")),
+        ]
+        for key, facts in model["properties"].items()
+    ]
+    return table(["field", "type", "meaning"], rows)
 
 
 def _shape(facts: dict[str, Any]) -> str:
@@ -255,7 +269,7 @@ def protocol_page() -> str:
 
 def pages() -> dict[str, str]:
     """Return the text of every page by its file's name."""
-    analyst = analyst_config._build_parser()  # noqa: SLF001 - `parse` would read arguments
+    analyst = build_analyst_parser()
     return {
         "curator.md": commands_page("The curator command", build_parser(), curator_cli.ExitCode),
         "analyst.md": commands_page("The analyst command", analyst, analyst_config.ExitCode),

@@ -7,16 +7,25 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, final
+from typing import TYPE_CHECKING, Any, Final, Self, final
 
 from analyst.client.channel import Connection
 from analyst.client.credentials import load_credentials
 from analyst.client.facts import Budget, DatasetFacts, Plan
-from analyst.client.release import DownloadedRelease
-from analyst.client.run import Run
+from analyst.plan_question import PlanQuestion
 from protos.weir.v1 import budget_pb2, dataset_pb2, release_pb2, run_pb2
 
+if TYPE_CHECKING:
+    from analyst.client.release import DownloadedRelease
+    from analyst.client.run import Run
+
 _SECONDS = 30.0
+_PLAN_SECONDS = 120.0  # some costs are integrals
+_AXES: Final[dict[str, run_pb2.PlanAxis.ValueType]] = {
+    "steps": run_pb2.PLAN_AXIS_STEPS,
+    "epsilon": run_pb2.PLAN_AXIS_EPSILON,
+    "noise": run_pb2.PLAN_AXIS_NOISE,
+}
 _SETUP_SECONDS = 600.0  # OpenRun makes the one release of a mechanism that has one
 
 
@@ -142,6 +151,38 @@ class Barrier:
             request.epsilon = epsilon
         return Plan.of(self._call("PlanRun", request))
 
+    def plan_range(
+        self,
+        dataset: str,
+        mechanism: str,
+        parameters: Mapping[str, Any],
+        question: PlanQuestion,
+    ) -> Plan:
+        """Return a plan with a table around it and with advice; nothing is charged.
+
+        Args:
+            dataset: Its name.
+            mechanism: Wire name.
+            parameters: The mechanism's parameters.
+            question: Steps, an epsilon, or both to ask for the noise; and which rows.
+
+        Returns:
+            The plan.
+        """
+        choice = _choice(mechanism, parameters)
+        alone = not question.alone
+        request = run_pb2.PlanRunRequest(dataset=dataset, choice=choice, without_alone=alone)
+        num_steps, epsilon = question.num_steps, question.epsilon
+        if num_steps is not None and epsilon is not None:
+            request.noise.num_steps, request.noise.epsilon = num_steps, epsilon
+        elif num_steps is not None:
+            request.num_steps = num_steps
+        elif epsilon is not None:
+            request.epsilon = epsilon
+        request.table.axis = _AXES[question.over]
+        request.table.points = question.points
+        return Plan.of(self._call("PlanRun", request, seconds=_PLAN_SECONDS))
+
     def open_run(
         self, dataset: str, mechanism: str, parameters: Mapping[str, Any], *, num_steps: int
     ) -> Run:
@@ -166,7 +207,7 @@ class Barrier:
             idempotency_key=secrets.token_hex(16),
         )
         state = self._call("OpenRun", request, seconds=_SETUP_SECONDS)
-        return Run(self._connection, state, self._patience)
+        return self._run(state)
 
     def resume_run(self, run_id: str) -> Run:
         """Return a run at the step that the ledger says is next.
@@ -177,8 +218,7 @@ class Barrier:
         Returns:
             The run; `is_open` says whether it still takes steps.
         """
-        state = self._call("ResumeRun", run_pb2.ResumeRunRequest(run_id=run_id))
-        return Run(self._connection, state, self._patience)
+        return self._run(self._call("ResumeRun", run_pb2.ResumeRunRequest(run_id=run_id)))
 
     def download_release(self, run_id: str) -> DownloadedRelease:
         """Return what a run of yours released when it opened; nothing is charged.
@@ -193,8 +233,15 @@ class Barrier:
             UnknownRun: If it is not yours.
             MalformedRequest: If nothing was released when it opened.
         """
+        from analyst.client.release import DownloadedRelease  # here: budgets need no torch
+
         request = release_pb2.DownloadReleaseRequest(run_id=run_id)
         return DownloadedRelease.of(self._call("DownloadRelease", request))
+
+    def _run(self, state: run_pb2.RunState) -> Run:
+        from analyst.client.run import Run  # here: budgets and plans need no torch
+
+        return Run(self._connection, state, self._patience)
 
     def _call(self, method: str, request: object, seconds: float = _SECONDS) -> Any:
         bound = getattr(self._connection.stub, method)

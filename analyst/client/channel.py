@@ -9,6 +9,7 @@ from typing import TypeVar, final
 import grpc
 
 from analyst.client.credentials import Credentials
+from analyst.client.diagnose import why_unreachable
 from analyst.client.refusals import unreachable
 from analyst.client.retry import persist
 from analyst.client.unix_socket import check_unix_socket, is_unix_socket
@@ -60,6 +61,8 @@ class Connection:
             msg = "A client certificate proves nothing without TLS."
             raise CredentialsError(msg, "Use the port for certificates, or ask for a token.")
         self.target = target
+        has_tls = credentials is not None and not (insecure_loopback or is_local)
+        self._authority = credentials.certificate_authority if credentials and has_tls else None
         self._metadata = () if token is None else (("authorization", f"Bearer {token}"),)
         if insecure_loopback or is_local:
             self._channel = grpc.insecure_channel(target, options=_OPTIONS)
@@ -79,7 +82,7 @@ class Connection:
         try:
             grpc.channel_ready_future(self._channel).result(timeout=seconds)
         except grpc.FutureTimeoutError:
-            problem = unreachable(self.target)
+            problem = unreachable(self.target, why_unreachable(self.target, self._authority))
             raise problem from None
 
     def call(

@@ -49,12 +49,33 @@ def encode_step(run_id: str, step: int, images: Tensor, labels: Tensor) -> relea
     return request
 
 
+def encode_feature_step(
+    run_id: str, step: int, features: Tensor, weights: bytes
+) -> release_pb2.StepRequest:
+    """Encode features of public images and the weights that they were made with.
+
+    Args:
+        run_id: The run.
+        step: Counted from 1.
+        features: (N, features), finite.
+        weights: Of the extractor, as safetensors.
+
+    Returns:
+        The message.
+    """
+    rows = features.detach().to("cpu", torch.float32).contiguous().numpy()
+    tensor = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_FLOAT32, shape=rows.shape)
+    request = release_pb2.StepRequest(run_id=run_id, step=step, features=tensor, weights=weights)
+    request.features.data = rows.astype("<f4", copy=False).tobytes()
+    return request
+
+
 def decode_gradient(response: release_pb2.StepResponse, like: Tensor) -> Tensor:
     """Decode the released gradient.
 
     Args:
         response: As received.
-        like: The images that were sent.
+        like: The images, or features, that were sent.
 
     Returns:
         The gradient, with the shape, type and device of `like`.

@@ -27,6 +27,7 @@ class DatasetFacts:
     mechanisms: tuple[str, ...]
     max_samples: int
     policy: tuple[tuple[str, str], ...] = ()  # the steward's rules by name
+    rehearsal: bool = False  # public data without a limit: nothing about it is a promise
 
     @classmethod
     def of(cls, message: dataset_pb2.DatasetFacts) -> Self:
@@ -51,6 +52,7 @@ class DatasetFacts:
             mechanisms=tuple(one.mechanism for one in message.mechanisms),
             max_samples=message.max_samples,
             policy=tuple((one.rule, one.value) for one in message.policy),
+            rehearsal=message.rehearsal,
         )
 
 
@@ -116,15 +118,28 @@ class Budget:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PlanPoint:
+    """One row of a plan's table."""
+
+    noise_multiplier: float
+    num_steps: int
+    epsilon_after: float
+    fits: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
     """What a run would cost; nothing is charged by asking."""
 
     num_steps: int
     affordable_steps: int
     epsilon_after: float  # of the data set, by the ledger's rule
-    epsilon_alone: float  # of this run alone, by privacy loss distributions; information
+    epsilon_alone: float  # of this run alone, by privacy loss distributions; 0 if not asked
     fits: bool
     budget: Budget
+    noise_multiplier: float
+    points: tuple[PlanPoint, ...] = ()
+    advice: tuple[str, ...] = ()
 
     @property
     def remaining(self) -> float:
@@ -145,4 +160,15 @@ class Plan:
             epsilon_alone=message.epsilon_alone,
             fits=message.fits,
             budget=Budget.of(message.budget),
+            noise_multiplier=message.noise_multiplier,
+            points=tuple(
+                PlanPoint(
+                    noise_multiplier=point.noise_multiplier,
+                    num_steps=point.num_steps,
+                    epsilon_after=point.epsilon_after,
+                    fits=point.fits,
+                )
+                for point in message.points
+            ),
+            advice=tuple(message.advice),
         )

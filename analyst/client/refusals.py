@@ -49,14 +49,15 @@ UNAVAILABLE: Final[dict[str, type[CuratorUnavailable]]] = {
 }
 
 
-def unreachable(target: str) -> CuratorUnreachable:
+def unreachable(target: str, why: str | None = None) -> CuratorUnreachable:
     """Return the error for an address that does not answer.
 
     Args:
         target: HOST:PORT.
+        why: What was found wrong with it, if anything was.
     """
     return CuratorUnreachable(
-        f"No curator answers at {target}.",
+        f"No curator answers at {target}.{f' {why}' if why else ''}",
         "Check that 'curator serve' runs there, that host and port are right (client certificates "
         "have a port of their own), that a firewall "
         "does not block them, and that the host is among the names in the curator's certificate "

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from analyst.client.channel import Connection
-from analyst.client.codec import decode_gradient, encode_step
+from analyst.client.codec import decode_gradient, encode_feature_step, encode_step
 from analyst.client.stream import StepStream
 from analyst.errors import StepLost, StepOutOfOrder
 from protos.weir.v1 import release_pb2, run_pb2
@@ -70,6 +70,28 @@ class Run:
         """
         request = encode_step(self.run_id, self.next_step, images, labels)
         return decode_gradient(self._first_answer([request]), images)
+
+    def feature_gradient(self, features: Tensor, weights: bytes) -> Tensor:
+        """Return the released gradient for the next step of a mechanism on features.
+
+        It is retried like `gradient`.
+
+        Args:
+            features: (N, features) of public images.
+            weights: Of the extractor that made them, in the safetensors layout.
+
+        Returns:
+            Gradient of the objective with respect to `features`, same shape, type and device.
+
+        Raises:
+            RunClosed: If the declared steps are used.
+            CuratorUnreachable: If nothing answers within the run's patience.
+            RequestRefused: If the curator says that features or weights are wrong.
+            StepLost: If the curator contradicts itself about the next step.
+            StepOutOfOrder: The same.
+        """
+        request = encode_feature_step(self.run_id, self.next_step, features, weights)
+        return decode_gradient(self._first_answer([request]), features)
 
     def gradients(
         self, batches: Iterable[tuple[Tensor, Tensor]], *, depth: int

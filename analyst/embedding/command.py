@@ -17,6 +17,7 @@ from analyst.embedding.sessions import (
 )
 from analyst.recipes import load_recipe
 from analyst.recipes.flags import read_overrides
+from analyst.screen import Screen
 from analyst.training.loop import Outcome
 from analyst.training.ports import BarrierPort
 from analyst.training.progress import Progress
@@ -25,15 +26,18 @@ from analyst.training.stop import stop_on_signals
 
 
 def run_download(
-    arguments: argparse.Namespace, connect: Callable[[], AbstractContextManager[BarrierPort]]
+    arguments: argparse.Namespace,
+    connect: Callable[[], AbstractContextManager[BarrierPort]],
+    screen: Screen,
 ) -> None:
     """Fetch a release, opening a run for it if a recipe is given.
 
     Args:
         arguments: Of the command line.
         connect: Reaches the curator.
+        screen: Takes the answer.
     """
-    progress = Progress(sys.stderr)
+    progress = Progress(sys.stderr, quiet=screen.quiet)
     with connect() as barrier:
         run_id = arguments.run
         if run_id is None:
@@ -42,26 +46,36 @@ def run_download(
         embedding = download(cast("ReleasingBarrier", barrier), run_id, arguments.out)
     classes, width = embedding.sums_KR.shape
     progress.say(f"wrote {width - 1:,} features of {classes} classes to {arguments.out}")
+    screen.answer({"run_id": run_id, "num_features": width - 1, "out": str(arguments.out)})
 
 
-def run_offline_training(arguments: argparse.Namespace) -> Outcome:
+def run_offline_training(arguments: argparse.Namespace, screen: Screen) -> bool:
     """Train on a saved embedding.
 
     Args:
         arguments: Of the command line.
+        screen: Takes the answer.
 
     Returns:
-        How it ended.
+        Whether the run is complete.
     """
     overrides = read_overrides(arguments)
     options = SessionOptions(out=arguments.out, start_from=arguments.start_from)
-    progress = Progress(sys.stderr)
+    progress = Progress(sys.stderr, quiet=screen.quiet)
     with stop_on_signals(progress.say) as stop:
         if arguments.resume:
             result = resume_offline(arguments.embedding, overrides, options, progress, stop)
         else:
             recipe = load_recipe(arguments.recipe, overrides)
             result = train_offline(arguments.embedding, recipe, options, progress, stop)
-    how = "finished" if result.outcome is Outcome.COMPLETED else "stopped; add --resume to go on"
+    completed = result.outcome is Outcome.COMPLETED
+    how = "finished" if completed else "stopped; add --resume to go on"
     progress.say(f"{how}: {result.num_updates:,} updates in {arguments.out}")
-    return result.outcome
+    screen.answer(
+        {
+            "outcome": result.outcome.value,
+            "num_updates": result.num_updates,
+            "out": str(arguments.out),
+        }
+    )
+    return completed

@@ -8,23 +8,18 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from analyst.errors import AnalystError
+from analyst.embedding.errors import EmbeddingError as EmbeddingError
 from analyst.generators.generator import ImageShape
 
 _FORMAT = "weir-embedding-1"
 _TENSOR = "sums"
-
-
-@final
-class EmbeddingError(AnalystError):
-    """A file of an embedding is missing, damaged or of another kind."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

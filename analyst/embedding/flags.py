@@ -11,12 +11,15 @@ from analyst.recipes.flags import add_recipe_flags
 
 def add_embedding(
     parser: argparse.ArgumentParser, add_connection: Callable[[argparse.ArgumentParser], None]
-) -> None:
+) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
     """Add the two actions.
 
     Args:
         parser: Of `analyst embedding`.
         add_connection: Adds how to reach a curator.
+
+    Returns:
+        Their parsers.
     """
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     text = "fetch the one release of a run into a file"
@@ -40,3 +43,4 @@ def add_embedding(
         "--start-from", type=Path, metavar="DIR", help="take the generator's weights of another run"
     )
     add_recipe_flags(train)
+    return download, train

@@ -10,23 +10,19 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Literal, cast, get_args
+from typing import cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
+from analyst.evaluation.choices import PAPER_CLASSIFIERS as PAPER_CLASSIFIERS
+from analyst.evaluation.choices import SUITE_CLASSIFIERS as SUITE_CLASSIFIERS
+from analyst.evaluation.choices import Classifier as Classifier
+from analyst.evaluation.choices import Flat, Network
 from analyst.evaluation.image_file import ImageFileError, LabelledImages
-from analyst.evaluation.networks import Network, NetworkClassifier
-from analyst.evaluation.suite import Flat, build_flat
-
-Classifier = Flat | Network
-PAPER_CLASSIFIERS: tuple[Classifier, ...] = ("logistic", "mlp", "cnn")
-SUITE_CLASSIFIERS: tuple[Classifier, ...] = (
-    *PAPER_CLASSIFIERS,
-    *(name for name in get_args(Flat) if name != "logistic"),
-)
-Suite = Literal["papers", "gs-wgan"]
+from analyst.evaluation.networks import NetworkClassifier
+from analyst.evaluation.suite import build_flat
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 
 import torch
 
@@ -18,20 +17,19 @@ from analyst.evaluation.errors import EXTRA, EvaluationError
 from analyst.evaluation.export import export_images
 from analyst.evaluation.image_file import load_images
 from analyst.evaluation.inception import NO_WEIGHTS, Inception
-from analyst.evaluation.result import Evaluation, load_point, save_evaluation
+from analyst.evaluation.result import Evaluation, evaluation_json, load_point, save_evaluation
 from analyst.evaluation.run_folder import read_run_folder
+from analyst.screen import Screen
 
 NO_PUBLIC = "no nearest-neighbour check: give --public FILE.npz, real images that are public"
 
-Print = Callable[[str], None]
 
-
-def run_evaluate(arguments: argparse.Namespace, say: Print) -> None:
+def run_evaluate(arguments: argparse.Namespace, screen: Screen) -> None:
     """Evaluate a synthetic set.
 
     Args:
         arguments: As `analyst.config` parses them.
-        say: Prints one paragraph.
+        screen: Takes the answer.
 
     Raises:
         EvaluationError: If a package, a file or a device is missing.
@@ -50,7 +48,7 @@ def run_evaluate(arguments: argparse.Namespace, say: Print) -> None:
     reports = []
     for name in _classifiers(arguments):
         report = evaluate(synthetic, test, name, seed=arguments.seed, device=arguments.device)
-        say(report.table() + "\n")
+        screen.show(report.table() + "\n")
         reports.append(report)
     assessment, notes = None, []
     if arguments.classifier == "all":
@@ -58,9 +56,7 @@ def run_evaluate(arguments: argparse.Namespace, say: Print) -> None:
         notes = [NO_WEIGHTS] * (inception is None) + [NO_PUBLIC] * (public is None)
         mean = sum(report.accuracy for report in reports) / len(reports)
         summary = f"mean accuracy of {len(reports)} classifiers: {100 * mean:.1f}%"
-        say("\n".join([summary, *assessment.lines(), *notes]))
-    if arguments.out is None:
-        return
+        screen.show("\n".join([summary, *assessment.lines(), *notes]))
     evaluation = Evaluation(
         name=arguments.name or arguments.synthetic.stem,
         num_synthetic=len(synthetic.labels),
@@ -71,11 +67,14 @@ def run_evaluate(arguments: argparse.Namespace, say: Print) -> None:
         assessment=assessment,
         privacy=None if run is None else run.privacy,
     )
+    screen.answer(evaluation_json(evaluation))
+    if arguments.out is None:
+        return
     save_evaluation(arguments.out / "evaluation.json", evaluation)
     from analyst.evaluation.report import ReportInputs, write_report  # here: needs the extra
 
     inputs = ReportInputs(synthetic=synthetic, public=public, run=run, others=others, notes=notes)
-    say(f"\nwrote {write_report(arguments.out, evaluation, inputs)}")
+    screen.show(f"\nwrote {write_report(arguments.out, evaluation, inputs)}")
 
 
 def run_export(arguments: argparse.Namespace) -> int:

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
-from typing import Literal, assert_never
+from typing import assert_never
 
 import numpy as np
 from PIL import Image
 
+from analyst.evaluation.choices import Format
 from analyst.evaluation.image_file import ImageFileError, LabelledImages, save_images
-
-Format = Literal["npz", "folder", "idx"]
 
 
 def export_images(data: LabelledImages, file_format: Format, out: Path) -> None:

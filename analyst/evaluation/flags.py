@@ -6,8 +6,7 @@ import argparse
 from pathlib import Path
 from typing import get_args
 
-from analyst.evaluation.classifier import SUITE_CLASSIFIERS, Suite
-from analyst.evaluation.export import Format
+from analyst.evaluation.choices import SUITE_CLASSIFIERS, Format, Suite
 
 
 def add_evaluate(parser: argparse.ArgumentParser) -> None:
@@ -58,5 +57,7 @@ def add_evaluate(parser: argparse.ArgumentParser) -> None:
 def add_export(parser: argparse.ArgumentParser) -> None:
     """Add the options of `analyst export`."""
     parser.add_argument("synthetic", type=Path, metavar="SYNTHETIC.npz")
-    parser.add_argument("--format", choices=get_args(Format), required=True)
+    parser.add_argument(
+        "--format", choices=get_args(Format), required=True, help="what other programs read"
+    )
     parser.add_argument("--out", type=Path, required=True, metavar="PATH", help="file or directory")

@@ -9,17 +9,12 @@ from __future__ import annotations
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, final
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from analyst.errors import AnalystError
-
-
-@final
-class ImageFileError(AnalystError):
-    """A file of images cannot be read or has the wrong content."""
+from analyst.evaluation.errors import ImageFileError as ImageFileError
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ Shapes: N rows, B rows of a batch, C channels, H height, W width, K classes.
 
 from __future__ import annotations
 
-from typing import Literal, final
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from analyst.evaluation.choices import Network as Network
 from analyst.generators.generator import initialise
-
-Network = Literal["mlp", "cnn"]
 
 BATCH_SIZE = 128
 PATIENCE = 10

@@ -45,10 +45,15 @@ class Point:
     accuracies: dict[str, float]
 
 
+def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
+    """Return an evaluation as plain values."""
+    return {"format": FORMAT, **asdict(evaluation)}
+
+
 def save_evaluation(path: Path, evaluation: Evaluation) -> None:
     """Write JSON; directories are made."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = {"format": FORMAT, **asdict(evaluation)}
+    content = evaluation_json(evaluation)
     path.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
 
 

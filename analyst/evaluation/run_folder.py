@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from analyst.certificate import certificate_text, verify_certificate
+from analyst.certificate import Verified, certificate_text, check_certificate
 from analyst.evaluation.errors import EvaluationError
 from analyst.evaluation.result import Privacy
 
@@ -47,16 +46,19 @@ def read_run_folder(directory: Path) -> RunFolder:
         message = f"{directory} is not the directory of a run: it has no metrics.jsonl"
         raise EvaluationError(message, "Give the --out of 'analyst train'.")
     path = directory / "certificate.json"
-    statement = verify_certificate(path) if path.exists() else None
+    verified = check_certificate(path) if path.exists() else None
     return RunFolder(
-        certificate=None if statement is None else certificate_text(statement),
-        privacy=None if statement is None else _privacy(statement),
+        certificate=None if verified is None else certificate_text(verified),
+        privacy=None if verified is None else _privacy(verified),
         curves=_curves(directory / "metrics.jsonl"),
     )
 
 
-def _privacy(statement: dict[str, Any]) -> Privacy:
-    dataset = statement["dataset"]
+def _privacy(verified: Verified) -> Privacy | None:
+    """Return what was spent; None of a rehearsal, which promises nothing."""
+    if verified.is_rehearsal:
+        return None
+    dataset = verified.statement["dataset"]
     return Privacy(
         epsilon=float(dataset["spent_epsilon"]), delta=float(dataset["promise"]["delta"])
     )

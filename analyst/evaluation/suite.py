@@ -11,7 +11,7 @@ Pixels are in [0, 1]; the Bernoulli model sees whether they are above one half.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy.typing as npt
 import torch
@@ -27,21 +27,8 @@ from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
+from analyst.evaluation.choices import Flat
 from analyst.evaluation.errors import EXTRA, EvaluationError
-
-Flat = Literal[
-    "logistic",
-    "random-forest",
-    "gaussian-nb",
-    "bernoulli-nb",
-    "linear-svc",
-    "decision-tree",
-    "lda",
-    "adaboost",
-    "bagging",
-    "gbm",
-    "xgboost",
-]
 
 
 class FlatClassifier(Protocol):

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, get_args
-
 import torch
-from pydantic import Field
 
-from analyst.generators.conv_embedding import ConvEmbeddingConfig, ConvEmbeddingGenerator
-from analyst.generators.dcgan import DcganConfig, DcganGenerator
-from analyst.generators.dp_merf import DpMerfConfig, DpMerfGenerator
-from analyst.generators.dp_swd import DpSwdConfig, DpSwdGenerator
-from analyst.generators.generator import ImageShape, initialise
-from analyst.generators.mlp import MlpConfig, MlpGenerator
-from analyst.generators.residual import ResidualConfig, ResidualGenerator
-
-AnyGeneratorConfig = (
-    DcganConfig | MlpConfig | ConvEmbeddingConfig | DpMerfConfig | DpSwdConfig | ResidualConfig
+from analyst.generators.configs import (
+    AnyGeneratorConfig,
+    ConvEmbeddingConfig,
+    DcganConfig,
+    DpMerfConfig,
+    DpSwdConfig,
+    MlpConfig,
+    ResidualConfig,
 )
-GeneratorConfig = Annotated[AnyGeneratorConfig, Field(discriminator="kind")]
-GENERATOR_CONFIGS: tuple[type[AnyGeneratorConfig], ...] = get_args(AnyGeneratorConfig)
+from analyst.generators.conv_embedding import ConvEmbeddingGenerator
+from analyst.generators.dcgan import DcganGenerator
+from analyst.generators.dp_merf import DpMerfGenerator
+from analyst.generators.dp_swd import DpSwdGenerator
+from analyst.generators.generator import ImageShape, initialise
+from analyst.generators.mlp import MlpGenerator
+from analyst.generators.residual import ResidualGenerator
+
 Generator = (
     DcganGenerator
     | MlpGenerator

@@ -8,29 +8,17 @@ Shapes: N rows, Z latent dimensions, C channels, H height, W width.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, final
+from typing import final
 
 import torch
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
+from analyst.generators.configs import ConvEmbeddingConfig
 from analyst.generators.generator import ImageShape, Latent
 from analyst.generators.sizes import crop, num_doublings, seed_size
 
 _LONGEST_SEED = 8
 _LEAST_DOUBLINGS = 2
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, config=ConfigDict(extra="forbid"))
-class ConvEmbeddingConfig:
-    """Sizes of the generator; the defaults are the trial's."""
-
-    kind: Literal["conv-embedding"]
-    latent: Annotated[Latent, Field(description="distribution of the latents")] = "normal"
-    latent_dim: Annotated[int, Field(ge=1, description="latent dimensions")] = 16
-    embedding_dim: Annotated[int, Field(ge=1, description="dimensions of a label's embedding")] = 8
-    width: Annotated[int, Field(ge=1, description="channels before the last convolution")] = 64
 
 
 @final

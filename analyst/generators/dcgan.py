@@ -10,27 +10,15 @@ Shapes: N rows, Z latent dimensions, C channels, H height, W width.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, final
+from typing import final
 
 import torch
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
+from analyst.generators.configs import DcganConfig
 from analyst.generators.generator import ImageShape, Latent
 
 _SHRINK = 4  # two layers of stride 2
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, config=ConfigDict(extra="forbid"))
-class DcganConfig:
-    """Sizes of the convolutional generator; the defaults are those of the released code."""
-
-    kind: Literal["dcgan"]
-    latent: Annotated[Latent, Field(description="distribution of the latents")] = "uniform"
-    latent_dim: Annotated[int, Field(ge=1, description="latent dimensions")] = 16
-    embedding_dim: Annotated[int, Field(ge=1, description="dimensions of a label's embedding")] = 8
-    width: Annotated[int, Field(ge=1, description="channels before the last convolution")] = 64
 
 
 @final

@@ -9,28 +9,17 @@ Shapes: N rows, Z latent dimensions, K classes, C channels, H height, W width.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, final
+from typing import final
 
 import torch
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
+from analyst.generators.configs import DpMerfConfig
 from analyst.generators.generator import ImageShape, Latent
 
 _GROWTH = 4  # two upsamplings by 2
 _KERNEL = 5
 _HIDDEN = 200
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, config=ConfigDict(extra="forbid"))
-class DpMerfConfig:
-    """Sizes of DP-MERF's generator; the defaults are the paper's for 28 x 28 images."""
-
-    kind: Literal["dp-merf"]
-    latent: Annotated[Latent, Field(description="distribution of the latents")] = "normal"
-    latent_dim: Annotated[int, Field(ge=1, description="latent dimensions")] = 10
-    width: Annotated[int, Field(ge=2, description="channels before the first convolution")] = 16
 
 
 @final

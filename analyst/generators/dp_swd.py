@@ -9,27 +9,16 @@ Shapes: N rows, Z latent dimensions, K classes, C channels, H height, W width.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, final
+from typing import final
 
 import torch
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
+from analyst.generators.configs import DpSwdConfig
 from analyst.generators.generator import ImageShape, Latent
 from analyst.generators.sizes import crop, seed_size
 
 _DOUBLINGS = 4
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, config=ConfigDict(extra="forbid"))
-class DpSwdConfig:
-    """Sizes of the decoder; the defaults give a first map of 512 x 4 x 4 at 64 x 64."""
-
-    kind: Literal["dp-swd"]
-    latent: Annotated[Latent, Field(description="distribution of the latents")] = "normal"
-    latent_dim: Annotated[int, Field(ge=1, description="latent dimensions")] = 32
-    width: Annotated[int, Field(ge=1, description="channels before the last convolution")] = 64
 
 
 @final

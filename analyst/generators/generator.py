@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import ParametrizationList, is_parametrized
 
 from analyst.generators.class_norm import ClassBatchNorm2d
-
-Latent = Literal["uniform", "normal"]
+from analyst.generators.configs import Latent as Latent
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,26 +7,13 @@ P = C * H * W.
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal, final
+from typing import final
 
 import torch
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
+from analyst.generators.configs import MlpConfig
 from analyst.generators.generator import ImageShape, Latent
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, config=ConfigDict(extra="forbid"))
-class MlpConfig:
-    """Sizes of the fully connected generator."""
-
-    kind: Literal["mlp"]
-    latent: Annotated[Latent, Field(description="distribution of the latents")] = "normal"
-    latent_dim: Annotated[int, Field(ge=1, description="latent dimensions")] = 16
-    embedding_dim: Annotated[int, Field(ge=1, description="dimensions of a label's embedding")] = 16
-    width: Annotated[int, Field(ge=1, description="units of a hidden layer")] = 256
-    num_hidden: Annotated[int, Field(ge=1, le=8, description="hidden layers")] = 2
 
 
 @final

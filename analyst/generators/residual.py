@@ -9,30 +9,19 @@ Shapes: N rows, Z latent dimensions, C channels, F features, H height, W width.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, final
+from typing import final
 
 import torch
-from pydantic import ConfigDict, Field
-from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn.functional import interpolate, relu
 
 from analyst.generators.class_norm import ClassBatchNorm2d
+from analyst.generators.configs import ResidualConfig
 from analyst.generators.generator import ImageShape, Latent
 from analyst.generators.sizes import crop, num_doublings, seed_size
 from analyst.generators.spectral import spectral_norm
 
 _LONGEST_SEED = 4
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, config=ConfigDict(extra="forbid"))
-class ResidualConfig:
-    """Sizes of the residual generator; the defaults are those of the released code."""
-
-    kind: Literal["residual"]
-    latent: Annotated[Latent, Field(description="distribution of the latents")] = "normal"
-    latent_dim: Annotated[int, Field(ge=1, description="latent dimensions")] = 32
-    width: Annotated[int, Field(ge=1, description="channels of every block")] = 256
 
 
 @final

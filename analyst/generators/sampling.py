@@ -1,6 +1,4 @@
-"""Balanced labels, and images from a trained generator.
-
-Labels are the analyst's choice: they never follow the private class frequencies.
+"""Images from a trained generator, with balanced labels.
 
 Shapes: N rows, C channels, H height, W width.
 """
@@ -16,23 +14,6 @@ from analyst.generators.catalogue import Generator
 from analyst.generators.generator import draw_latents
 
 SAMPLING_ROWS_PER_CLASS = 20
-
-
-def balanced_labels(num_rows: int, num_classes: int, generator: torch.Generator) -> Tensor:
-    """Return labels in random order, each class equally often.
-
-    Args:
-        num_rows: N; what does not divide goes to classes drawn without replacement.
-        num_classes: Number of classes.
-        generator: The source of randomness; it advances.
-
-    Returns:
-        Labels [N], int64.
-    """
-    whole = torch.arange(num_classes).repeat(num_rows // num_classes)
-    rest = torch.randperm(num_classes, generator=generator)[: num_rows % num_classes]
-    labels_N = torch.cat([whole, rest])
-    return labels_N[torch.randperm(num_rows, generator=generator)]
 
 
 @torch.no_grad()

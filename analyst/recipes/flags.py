@@ -13,15 +13,25 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from analyst.generators import GENERATOR_CONFIGS
+from analyst.generators.configs import GENERATOR_CONFIGS
+from analyst.recipes.adversarial_sinkhorn import AdversarialDpSinkhornConfig
 from analyst.recipes.errors import RecipeError
 from analyst.recipes.gs_wgan import GsWganMeanConfig
 from analyst.recipes.mechanisms import DpSinkhornConfig, DpSwdConfig, MeanEmbeddingConfig
+from analyst.recipes.pate import GPateConfig, PateGanConfig
 from analyst.recipes.schema import OptimizerConfig, SessionConfig, TrainingConfig
 
 _PREFIX = "recipe:"
 _SECTIONS: Mapping[str, tuple[type, ...]] = {
-    "mechanism": (DpSinkhornConfig, DpSwdConfig, GsWganMeanConfig, MeanEmbeddingConfig),
+    "mechanism": (
+        AdversarialDpSinkhornConfig,
+        DpSinkhornConfig,
+        DpSwdConfig,
+        GPateConfig,
+        GsWganMeanConfig,
+        MeanEmbeddingConfig,
+        PateGanConfig,
+    ),
     "generator": GENERATOR_CONFIGS,
     "optimizer": (OptimizerConfig,),
     "training": (TrainingConfig,),

@@ -21,6 +21,8 @@ from analyst.recipes.schema import Recipe
 _ADAPTER = TypeAdapter(Recipe)
 # pydantic puts the union's tag in a path
 _TAGS = {"dcgan", "mlp", "dp-merf", "dp-sinkhorn", "dp-swd", "gs-wgan-mean", "mean-embedding"}
+_TAGS |= {"gs-wgan-decoupled", "gs-wgan-round-robin"}
+_TAGS |= {"adversarial-dp-sinkhorn", "g-pate", "pate-gan"}
 
 
 def list_recipes() -> list[str]:

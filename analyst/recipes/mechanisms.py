@@ -7,15 +7,24 @@ Shapes: N rows of a batch.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, Protocol, assert_never
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, assert_never
 
-import torch
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
-from torch import Tensor
 
-from analyst.generators.sampling import balanced_labels
-from analyst.recipes.gs_wgan import GsWganMeanConfig
+from analyst.generators.labels import balanced_labels
+from analyst.recipes.adversarial_sinkhorn import AdversarialDpSinkhornConfig
+from analyst.recipes.dp_cgan import DpCganConfig
+from analyst.recipes.gs_wgan import (
+    GsWganDecoupledConfig,
+    GsWganMeanConfig,
+    GsWganRoundRobinConfig,
+)
+from analyst.recipes.pate import GPateConfig, PateGanConfig
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -111,6 +120,8 @@ class DpSinkhornConfig:
 
     def draw_labels(self, num_classes: int, generator: torch.Generator) -> Tensor:
         """Return labels [n + n']: balanced, and the further rows repeat the first n' labels."""
+        import torch  # here: recipes are read without it
+
         labels_N = balanced_labels(self.num_samples, num_classes, generator)
         return torch.cat([labels_N, labels_N[: self.num_debias]])
 
@@ -232,7 +243,18 @@ class DpSwdConfig:
         return balanced_labels(self.num_samples, num_classes, generator)
 
 
-MechanismConfig = DpSinkhornConfig | DpSwdConfig | GsWganMeanConfig | MeanEmbeddingConfig
+MechanismConfig = (
+    AdversarialDpSinkhornConfig
+    | DpCganConfig
+    | DpSinkhornConfig
+    | DpSwdConfig
+    | GPateConfig
+    | GsWganDecoupledConfig
+    | GsWganMeanConfig
+    | GsWganRoundRobinConfig
+    | MeanEmbeddingConfig
+    | PateGanConfig
+)
 
 
 def describe_cost(mechanism: MechanismConfig) -> str:
@@ -240,8 +262,16 @@ def describe_cost(mechanism: MechanismConfig) -> str:
     match mechanism:
         case DpSinkhornConfig() | DpSwdConfig():
             return "every step reads a fresh private sample and is charged"
+        case DpCganConfig(critic_steps=updates):
+            return f"every step updates a critic with {updates} fresh samples, and is charged"
         case GsWganMeanConfig():
             return "every step asks all critics, which hold all records, and is charged"
+        case GsWganDecoupledConfig():
+            return "every step asks one critic, drawn in secret, and is charged"
+        case GsWganRoundRobinConfig():
+            return "every step asks the next critic; a round of them is charged in advance"
+        case AdversarialDpSinkhornConfig() | GPateConfig() | PateGanConfig():
+            return "every step asks a network of each shard, which hold all records; it is charged"
         case MeanEmbeddingConfig():
             return "one release is charged when the run opens; its steps are free"
         case _:

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from analyst.generators import GeneratorConfig
+from analyst.generators.configs import GeneratorConfig
 from analyst.recipes.mechanisms import MechanismConfig
 
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -57,6 +57,10 @@ class SessionConfig:
     """What may differ from one sitting to the next without changing the result."""
 
     device: Annotated[str, Field(description="torch device of the generator")] = "cpu"
+    cuda_graph: Annotated[
+        bool,
+        Field(description="whether a graphics card replays whole steps: faster if they are short"),
+    ] = False
     checkpoint_every: Annotated[int, Field(ge=1, description="updates between checkpoints")] = 500
     sample_every: Annotated[int, Field(ge=1, description="updates between sample grids")] = 1000
     metrics_every: Annotated[int, Field(ge=1, description="updates between metric lines")] = 20
@@ -64,6 +68,13 @@ class SessionConfig:
     retry_for_s: Annotated[
         float, Field(ge=0, description="seconds to wait for a curator that does not answer")
     ] = 300.0
+
+    @model_validator(mode="after")
+    def _check(self) -> SessionConfig:
+        if self.cuda_graph and not self.device.startswith("cuda"):
+            msg = "session.cuda_graph = true needs session.device = 'cuda'"
+            raise ValueError(msg)
+        return self
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)

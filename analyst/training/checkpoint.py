@@ -19,15 +19,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from analyst.errors import AnalystError
+from analyst.training.errors import CheckpointError as CheckpointError
 
 FORMAT = 1
 _STEM = "checkpoint-"
-
-
-@final
-class CheckpointError(AnalystError):
-    """A checkpoint is missing, damaged or made for something else."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -95,7 +95,7 @@ class Outputs:
     def skipped(self, first: int, last: int) -> None:
         """Say that charged steps are gone; the ledger is the truth."""
         steps = f"step {first:,} was" if first == last else f"steps {first:,} to {last:,} were"
-        self._progress.say(
+        self._progress.warn(
             f"{steps} charged but no update came of them; going on with step {last + 1:,}"
         )
         self.event("skipped", {"first": first, "last": last})
@@ -104,7 +104,7 @@ class Outputs:
         """Say that the curator does not answer."""
         self.event("waiting", {"delay_s": round(delay, 3), "left_s": round(left, 3)})
         if delay >= _SAY_WAITING_FROM_S:
-            self._progress.say(
+            self._progress.warn(
                 f"the curator does not answer; trying again in {delay:.0f} s, "
                 f"giving up in {format_seconds(left)}"
             )

@@ -1,178 +1,140 @@
-"""Tables that answer, before anything is charged: what do steps cost, what does an epsilon buy?"""
+"""Answers before anything is charged: what do steps cost, what does an epsilon buy, which noise?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import argparse
+from dataclasses import dataclass, replace
+from typing import Any
 
-from analyst.errors import BudgetExhausted, ShareExhausted
+from analyst.plan_question import PlanQuestion
 from analyst.recipes import Recipe
 from analyst.recipes.mechanisms import describe_cost
-from analyst.training.ports import BarrierPort, BudgetPort, PlanPort
+from analyst.rehearsal import BANNER, is_rehearsal, limit_text
+from analyst.screen import table_text
+from analyst.training.ports import BarrierPort, DatasetPort, PlanRangePort
 
-_FRACTIONS = (0.1, 0.25, 0.5, 0.75, 1.0)
+_HEADS = ("noise", "steps", "epsilon after", "fits")
 
 
-def plan_table(
-    barrier: BarrierPort, recipe: Recipe, *, num_steps: int | None, epsilon: float | None
-) -> str:
-    """Return the plan of a recipe as text; charges nothing.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlanReport:
+    """A plan with what was asked; charges nothing."""
 
-    Args:
-        barrier: The curator.
-        recipe: Data set and mechanism.
-        num_steps: Steps to price; the recipe's if neither this nor `epsilon` is given.
-        epsilon: Or the epsilon that the data set's total may reach.
+    facts: DatasetPort
+    kind: str
+    cost: str
+    pays_per_step: bool
+    question: PlanQuestion
+    plan: PlanRangePort
 
-    Returns:
-        A few lines and a table.
-    """
-    mechanism = recipe.mechanism
-    facts = barrier.describe(recipe.training.dataset)
-    parameters = mechanism.parameters(facts)
-
-    def ask(*, steps: int | None = None, spend: float | None = None) -> PlanPort:
-        return barrier.plan(
-            facts.name, mechanism.wire_name, parameters, num_steps=steps, epsilon=spend
-        )
-
-    overall = ask()
-    lines = [
-        (
-            f"data set    {facts.name}: epsilon {facts.epsilon:g} at delta {facts.delta:g}, "
-            f"{overall.remaining:.4f} left"
-        ),
-        f"mechanism   {mechanism.kind}: {describe_cost(mechanism)}",
-    ]
-    if not mechanism.pays_per_step:
-        release = ask(steps=1)
-        lines.append(_verdict("the release", release))
+    def text(self) -> str:
+        """Return a few lines, a table, and what the plan wastes."""
+        plan = self.plan
+        rehearsal = is_rehearsal(self.facts.name)
+        left = "" if rehearsal else f", {plan.remaining:.4f} left"
+        lines = [BANNER] if rehearsal else []
+        lines += [
+            (
+                f"data set    {self.facts.name}: epsilon {limit_text(self.facts.epsilon)} at delta "
+                f"{self.facts.delta:g}{left}"
+            ),
+            f"mechanism   {self.kind}: {self.cost}",
+        ]
+        if self.pays_per_step and not rehearsal:
+            lines.append(f"affordable  {plan.affordable_steps:,} steps")
+        lines += [f"asked       {self._answer()}", "", table_text(_HEADS, self._rows())]
+        lines += [f"note: {one}" for one in plan.advice]
         return "\n".join(lines)
-    lines.append(f"affordable  {overall.affordable_steps:,} steps")
-    if num_steps is None and epsilon is None and recipe.training.steps != "all":
-        num_steps = recipe.training.steps
-    if num_steps is not None:
-        lines.append(_verdict(f"{num_steps:,} steps", ask(steps=num_steps)))
-    if epsilon is not None:
-        bought = ask(spend=epsilon)
-        lines.append(_verdict(f"up to epsilon {epsilon:g}, {bought.num_steps:,} steps", bought))
-    most = overall.affordable_steps
-    counts = sorted({max(1, round(fraction * most)) for fraction in _FRACTIONS}) if most else [1]
-    lines += ["", _row("steps", "epsilon alone", "epsilon after", "fits")]
-    lines += [_plan_row(ask(steps=count)) for count in counts]
-    return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the same numbers, named as the curator's REST API names them."""
+        plan = self.plan
+        return {
+            "dataset": self.facts.name,
+            "rehearsal": is_rehearsal(self.facts.name),
+            "mechanism": self.kind,
+            "num_steps": plan.num_steps,
+            "affordable_steps": plan.affordable_steps,
+            "noise_multiplier": plan.noise_multiplier,
+            "epsilon_after": plan.epsilon_after,
+            "epsilon_alone": plan.epsilon_alone if self.question.alone else None,
+            "remaining": plan.remaining,
+            "fits": plan.fits,
+            "points": [
+                {
+                    "noise_multiplier": point.noise_multiplier,
+                    "num_steps": point.num_steps,
+                    "epsilon_after": point.epsilon_after,
+                    "fits": point.fits,
+                }
+                for point in plan.points
+            ],
+            "advice": list(plan.advice),
+        }
+
+    def _answer(self) -> str:
+        plan, question = self.plan, self.question
+        alone = f", {plan.epsilon_alone:.4f} alone" if question.alone else ""
+        verb = "fits" if plan.fits else "does not fit"
+        what = f"{plan.num_steps:,} steps" if self.pays_per_step else "the release"
+        if question.epsilon is not None:
+            what = f"up to epsilon {question.epsilon:g}, {what}"
+            if question.num_steps is not None:
+                what += f" with noise_multiplier {plan.noise_multiplier:g}"
+        return f"{what}: epsilon {plan.epsilon_after:.4f} in total afterwards{alone}; {verb}"
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [
+            (
+                f"{point.noise_multiplier:g}",
+                f"{point.num_steps:,}" if self.pays_per_step else "one release",
+                f"{point.epsilon_after:.4f}",
+                "yes" if point.fits else "no",
+            )
+            for point in self.plan.points
+        ]
 
 
-def statement(budget: BudgetPort) -> str:
-    """Return what is left of a data set's budget, as text."""
-    return (
-        f"data set    {budget.dataset}{_decided(budget)}\n"
-        f"guarantee   ({budget.registered_epsilon:g}, {budget.delta:g})-differential privacy, "
-        f"{budget.adjacency}, unit: {budget.unit}\n"
-        f"accountant  {budget.accountant}\n"
-        f"spent       epsilon {budget.spent:.4f}\n"
-        f"reserved    epsilon {budget.reserved:.4f}  (spent and all open runs together)\n"
-        f"remaining   epsilon {budget.remaining:.4f}\n"
-        f"{_bar(budget.spent, budget.reserved, budget.epsilon)}"
+def question_of(arguments: argparse.Namespace) -> PlanQuestion:
+    """Return what a command line asks.
+
+    Args:
+        arguments: Of `analyst plan`.
+    """
+    return PlanQuestion(
+        num_steps=arguments.for_steps,
+        epsilon=arguments.for_epsilon,
+        alone=arguments.alone,
+        over=arguments.over,
+        points=arguments.points,
     )
 
 
-def _decided(budget: BudgetPort) -> str:
-    """Return what the steward decided, each on a line of its own."""
-    lines = [] if budget.status == "active" else [f"status      {budget.status} by the steward"]
-    if budget.epsilon < budget.registered_epsilon:
-        lines.append(f"cap         epsilon {budget.epsilon:g}, lowered by the steward")
-    if budget.share is not None:
-        lines.append(
-            f"your share  epsilon {budget.share.spent:.4f} spent of {budget.share.epsilon:g}, "
-            f"{budget.share.remaining:.4f} left"
-        )
-    return "".join(f"\n{line}" for line in lines)
-
-
-def explain_refusal(error: BudgetExhausted) -> str:
-    """Say in words why the curator refused, from the ledger's public numbers."""
-    numbers = error.numbers
-    if isinstance(error, ShareExhausted):
-        whose, after = (
-            "your share of the data set's budget, as the steward set it",
-            (
-                "Asking again does not help; the steward can change a share. What was released is "
-                "yours;\n"
-            ),
-        )
-    else:
-        whose, after = (
-            "the promise to the people in the data",
-            (
-                "Asking again does not help: a spent budget does not refill. What was released is "
-                "yours;\n"
-            ),
-        )
-    return (
-        "The curator refused, and nothing was charged.\n"
-        f"  budget     epsilon {numbers.budget:.4f} at delta {numbers.delta:g}: {whose}\n"
-        f"  spent      epsilon {numbers.spent:.4f} by answers that were given\n"
-        f"  reserved   epsilon {numbers.reserved:.4f} by those and all open runs\n"
-        f"  remaining  epsilon {numbers.remaining:.4f}\n"
-        f"  asked      the request would bring the total to epsilon {numbers.asked:.4f}, "
-        "past the budget\n"
-        f"{after}"
-        "training on it, sampling and evaluating cost nothing more."
-    )
-
-
-def show_refusal(barrier: BarrierPort, recipe: Recipe) -> str:
-    """Ask for one more step and return the curator's refusal in words.
+def make_plan(barrier: BarrierPort, recipe: Recipe, question: PlanQuestion) -> PlanReport:
+    """Plan a recipe; charges nothing.
 
     Args:
         barrier: The curator.
-        recipe: What one more step would be.
+        recipe: Data set and mechanism; its steps are asked if `question` asks nothing.
+        question: Steps, an epsilon, or both.
 
     Returns:
-        The refusal explained; or that one more step is affordable, in which case none is asked.
+        The plan.
     """
     mechanism = recipe.mechanism
     facts = barrier.describe(recipe.training.dataset)
+    steps, epsilon = question.num_steps, question.epsilon
+    if not mechanism.pays_per_step:
+        steps = 1  # its one release is all that is charged
+    elif steps is None and epsilon is None and recipe.training.steps != "all":
+        steps = recipe.training.steps
+    asked = replace(question, num_steps=steps)
     parameters = mechanism.parameters(facts)
-    plan = barrier.plan(facts.name, mechanism.wire_name, parameters, num_steps=1)
-    if plan.fits:
-        return (
-            f"One more step would not be refused: epsilon {plan.remaining:.4f} is left, and the "
-            f"step would bring the total to {plan.epsilon_after:.4f}. None was asked."
-        )
-    try:
-        run = barrier.open_run(facts.name, mechanism.wire_name, parameters, num_steps=1)
-    except BudgetExhausted as error:
-        return f"Asked for one more step.\n{explain_refusal(error)}"
-    run.close()
-    return "One more step was affordable after all; its run was closed unused."
-
-
-def _verdict(what: str, plan: PlanPort) -> str:
-    verb = "fits" if plan.fits else "does not fit"
-    return (
-        f"asked       {what}: epsilon {plan.epsilon_alone:.4f} alone, "
-        f"{plan.epsilon_after:.4f} in total afterwards; {verb}"
+    return PlanReport(
+        facts=facts,
+        kind=mechanism.kind,
+        cost=describe_cost(mechanism),
+        pays_per_step=mechanism.pays_per_step,
+        question=asked,
+        plan=barrier.plan_range(facts.name, mechanism.wire_name, parameters, asked),
     )
-
-
-def _plan_row(plan: PlanPort) -> str:
-    return _row(
-        f"{plan.num_steps:,}",
-        f"{plan.epsilon_alone:.4f}",
-        f"{plan.epsilon_after:.4f}",
-        "yes" if plan.fits else "no",
-    )
-
-
-def _row(*cells: str) -> str:
-    return "  ".join(cell.rjust(width) for cell, width in zip(cells, _WIDTHS, strict=True))
-
-
-_WIDTHS: Iterable[int] = (12, 14, 14, 5)
-
-
-def _bar(spent: float, reserved: float, total: float, width: int = 50) -> str:
-    used = min(width, round(width * spent / total))
-    held = min(width, round(width * reserved / total)) - used
-    return "[" + "#" * used + "+" * max(0, held) + "." * (width - used - max(0, held)) + "]"

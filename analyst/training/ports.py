@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from torch import Tensor
+from analyst.plan_question import PlanQuestion
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class DatasetPort(Protocol):
@@ -31,6 +34,19 @@ class DatasetPort(Protocol):
     def delta(self) -> float: ...  # noqa: D102
 
 
+class PointPort(Protocol):
+    """One row of a plan's table."""
+
+    @property
+    def noise_multiplier(self) -> float: ...  # noqa: D102
+    @property
+    def num_steps(self) -> int: ...  # noqa: D102
+    @property
+    def epsilon_after(self) -> float: ...  # noqa: D102
+    @property
+    def fits(self) -> bool: ...  # noqa: D102
+
+
 class PlanPort(Protocol):
     """What a number of steps would cost, or what an epsilon would buy."""
 
@@ -46,6 +62,17 @@ class PlanPort(Protocol):
     def remaining(self) -> float: ...  # noqa: D102
     @property
     def fits(self) -> bool: ...  # noqa: D102
+
+
+class PlanRangePort(PlanPort, Protocol):
+    """A plan with a table around it, and what it wastes."""
+
+    @property
+    def noise_multiplier(self) -> float: ...  # noqa: D102
+    @property
+    def points(self) -> Sequence[PointPort]: ...  # noqa: D102
+    @property
+    def advice(self) -> Sequence[str]: ...  # noqa: D102
 
 
 class SharePort(Protocol):
@@ -151,4 +178,10 @@ class BarrierPort(RunSource, Protocol):
 
     def budget(self, dataset: str) -> BudgetPort:
         """Return what is left."""
+        ...
+
+    def plan_range(
+        self, dataset: str, mechanism: str, parameters: dict[str, Any], question: PlanQuestion
+    ) -> PlanRangePort:
+        """Return a plan with a table around it; charges nothing."""
         ...

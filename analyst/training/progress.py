@@ -1,4 +1,4 @@
-"""One line that says where a run is: live on a terminal, now and then in a log."""
+"""One line that says where a run is: live on a terminal, now and then in a log, or quiet."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TextIO, final
+from typing import TYPE_CHECKING, TextIO, final
+
+from analyst.rehearsal import limit_text
+
+if TYPE_CHECKING:
+    from analyst.training.live import LiveBar
 
 _LIVE_INTERVAL_S = 0.1
 _PLAIN_INTERVAL_S = 10.0
@@ -27,15 +32,18 @@ class Position:
 class Progress:
     """Writes the line; the rate and the remaining time come from the last 200 steps."""
 
-    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
-        """Write to `stream`, live if it is a terminal."""
+    def __init__(
+        self, stream: TextIO, clock: Callable[[], float] = time.monotonic, *, quiet: bool = False
+    ) -> None:
+        """Write to `stream`, live if it is a terminal; only problems if `quiet`."""
         self._stream = stream
         self._clock = clock
-        self._live = stream.isatty()
-        self._interval = _LIVE_INTERVAL_S if self._live else _PLAIN_INTERVAL_S
+        self._quiet = quiet
+        self._is_terminal = stream.isatty()
+        self._interval = _LIVE_INTERVAL_S if self._is_terminal else _PLAIN_INTERVAL_S
         self._recent: deque[tuple[float, int]] = deque(maxlen=_WINDOW)
         self._last_written: float | None = None
-        self._line_length = 0
+        self._bar: LiveBar | None = None
 
     def update(self, position: Position) -> None:
         """Note a step, and write the line if it is time or the run is complete."""
@@ -44,7 +52,7 @@ class Progress:
         due = self._last_written is None or now - self._last_written >= self._interval
         if due or position.step >= position.num_steps:
             self._last_written = now
-            self._write(describe(position, self.steps_per_s()))
+            self._write(position)
 
     def steps_per_s(self) -> float:
         """Return the recent rate; 0 before two steps."""
@@ -54,24 +62,35 @@ class Progress:
         return (last - first) / (end - start) if end > start else 0.0
 
     def say(self, text: str) -> None:
-        """Write a line of its own, below the live one."""
+        """Write a line of its own, below the live one, unless quiet."""
+        if not self._quiet:
+            self.warn(text)
+
+    def warn(self, text: str) -> None:
+        """Write a line of its own about a problem, also when quiet."""
         self.finish()
         self._stream.write(text + "\n")
         self._stream.flush()
 
     def finish(self) -> None:
         """End the live line, so that what follows starts on a new one."""
-        if self._line_length:
-            self._stream.write("\n")
-            self._line_length = 0
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
 
-    def _write(self, text: str) -> None:
-        if self._live:
-            self._stream.write("\r" + text.ljust(self._line_length))
-            self._line_length = len(text)
-        else:
-            self._stream.write(text + "\n")
-        self._stream.flush()
+    def _write(self, position: Position) -> None:
+        if self._quiet:
+            return
+        if not self._is_terminal:
+            self._stream.write(describe(position, self.steps_per_s()) + "\n")
+            self._stream.flush()
+            return
+        if self._bar is None:
+            from analyst.training.live import LiveBar  # here: only a terminal needs rich
+
+            self._bar = LiveBar(self._stream)
+        share = position.step / position.num_steps
+        self._bar.show(share, describe(position, self.steps_per_s()))
 
 
 def describe(position: Position, steps_per_s: float) -> str:
@@ -81,7 +100,7 @@ def describe(position: Position, steps_per_s: float) -> str:
     return (
         f"step {position.step:,}/{position.num_steps:,}  "
         f"{100 * position.step / position.num_steps:3.0f}%  {steps_per_s:.1f} steps/s  "
-        f"epsilon {position.spent_epsilon:.3f} of {position.budget_epsilon:g}  ETA {eta}"
+        f"epsilon {position.spent_epsilon:.3f} of {limit_text(position.budget_epsilon)}  ETA {eta}"
     )
 
 

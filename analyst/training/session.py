@@ -13,6 +13,7 @@ from typing import Any
 from analyst.errors import AnalystError, CuratorUnreachable, RunClosed
 from analyst.recipes import Recipe, RecipeError, recipe_from_dict
 from analyst.recipes.load import with_session
+from analyst.rehearsal import BANNER, is_rehearsal
 from analyst.training.checkpoint import CheckpointError, Manifest
 from analyst.training.loop import Outcome, Stop, train
 from analyst.training.outputs import Outputs, checkpoint_store, image_shape
@@ -70,6 +71,9 @@ def run_session(
         start_from(state, recipe, dataset, options.start_from)
     mechanism = recipe.mechanism
     parameters = mechanism.parameters(facts)
+    if is_rehearsal(facts.name):
+        progress.warn(BANNER)
+        _check_ends(recipe)
     if recipe.training.steps == "all":
         plan = barrier.plan(facts.name, mechanism.wire_name, parameters)
         # with nothing affordable, one step is asked so that the curator itself refuses
@@ -190,6 +194,17 @@ def _train(
         next_step=run.next_step,
         num_steps=run.num_steps,
     )
+
+
+def _check_ends(recipe: Recipe) -> None:
+    """Check that a run without a limit has an end.
+
+    Raises:
+        RecipeError: If it has none.
+    """
+    if recipe.training.steps == "all":
+        message = "a rehearsal has no limit, so steps = 'all' would never end"
+        raise RecipeError(message, "State a number, such as --steps 400.")
 
 
 def _close(run: RunPort, progress: Progress) -> None:

@@ -45,6 +45,43 @@ def noise_multiplier_for(
     return least_noise(affordable)
 
 
+def least_noise_near(
+    guess: float, enough: Callable[[float], bool], *, tolerance: float, most: float
+) -> float:
+    """Return a noise multiplier, within a tolerance above the smallest one, that is enough.
+
+    Args:
+        guess: Where to look first; a good one saves questions, which may take long.
+        enough: Whether a multiplier is enough; true of everything above one for which it is true.
+        tolerance: Relative.
+        most: Nothing above it is tried.
+
+    Returns:
+        A multiplier for which `enough` was seen to be true.
+
+    Raises:
+        ValueError: If `most` is not enough.
+    """
+    high = min(max(guess, MIN_NOISE_MULTIPLIER), most)
+    low = high
+    while not enough(high):
+        if high >= most:
+            msg = "no amount of noise makes these steps affordable"
+            raise ValueError(msg)
+        low, high = high, min(2 * high, most)
+    while low == high or enough(low):
+        if low <= MIN_NOISE_MULTIPLIER:
+            return MIN_NOISE_MULTIPLIER
+        high, low = low, max(low / 2, MIN_NOISE_MULTIPLIER)
+    while high > low * (1 + tolerance):
+        middle = (low * high) ** 0.5
+        if enough(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
 def least_noise(enough: Callable[[float], bool]) -> float:
     """Return a noise multiplier, within 1e-6 above the smallest one, that is enough.
 

@@ -15,14 +15,16 @@ from typing import Final, Self, assert_never
 
 from curator.accounting.fractional import fractional_rdp_bound
 from curator.accounting.orders import ORDERS
-from curator.accounting.rdp import gaussian_rdp, sampled_gaussian_rdp
-from curator.accounting.sliced import sampled_sliced_rdp, sliced_rdp
+from curator.accounting.rdp import gaussian_rdp, rdp_at, sampled_gaussian_rdp
+from curator.accounting.sampled_sum import mixed_rdp
 from curator.privacy.event import (
     GaussianEvent,
+    HiddenPartEvent,
     NoEvent,
     PrivacyEvent,
     SampledGaussianEvent,
     SampledSlicedGaussianEvent,
+    SampledSumEvent,
     SlicedGaussianEvent,
 )
 
@@ -139,7 +141,8 @@ def event_cost(event: PrivacyEvent) -> Cost:
     `sampled_gaussian_rdp`; the closed forms below lose a few ulps), so multiplying by 1 + 1e-9
     and rounding up in exact arithmetic cannot fall below the truth. At the fractional orders of
     the sampled Gaussian the formula itself is an upper bound: `fractional_rdp_bound`. So is that of
-    the sampled sliced Gaussian at every order: `sampled_sliced_rdp`.
+    the sampled sliced Gaussian at every order, `sampled_sliced_rdp`, and that of a sampled sum
+    and of a hidden part.
 
     Args:
         event: The release. Its sampling rate is read as a float that is already rounded up.
@@ -157,10 +160,10 @@ def event_cost(event: PrivacyEvent) -> Cost:
             if q >= 1:
                 return event_cost(GaussianEvent(noise_multiplier=z))
             return Cost(tuple(_round_up(_sampled_bound(q, z, alpha)) for alpha in ORDERS))
-        case SlicedGaussianEvent():
-            return Cost(tuple(_round_up(sliced_rdp(event, alpha)) for alpha in ORDERS))
-        case SampledSlicedGaussianEvent():
-            return Cost(tuple(_round_up(sampled_sliced_rdp(event, alpha)) for alpha in ORDERS))
+        case SampledSumEvent(num_releases=n):
+            return Cost(tuple(_round_up(_sum_bound(event, alpha)) for alpha in ORDERS)) * n
+        case HiddenPartEvent() | SlicedGaussianEvent() | SampledSlicedGaussianEvent():
+            return Cost(tuple(_round_up(rdp_at(event, alpha)) for alpha in ORDERS))
         case _ as never:
             assert_never(never)
 
@@ -172,9 +175,18 @@ def _round_up(rho: float) -> int | None:
     return max(1, math.ceil(Fraction(rho) * _INFLATION * UNIT))
 
 
+def _sum_bound(event: SampledSumEvent, alpha: float) -> float:
+    """Return an upper bound of the divergence of one release of a sampled sum."""
+    q, z = float(event.sampling_rate), event.noise_multiplier
+    within, beyond = _sampled_bound(q, z, alpha), _sampled_bound(q, z / 2, alpha)
+    return mixed_rdp(within, beyond, event.overflow_probability, alpha)
+
+
 def _sampled_bound(q: float, z: float, alpha: float) -> float:
     """Return an upper bound of the sampled divergence: the least of those that hold."""
     unsampled = gaussian_rdp(z, alpha)  # sampling never costs more than not sampling
+    if q >= 1:
+        return unsampled
     if alpha == int(alpha):
         return min(sampled_gaussian_rdp(q, z, int(alpha)), unsampled)
     return min(fractional_rdp_bound(q, z, alpha), unsampled)

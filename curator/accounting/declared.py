@@ -10,7 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from curator.accounting.declared_critics import CRITIC_READERS, hidden_critic_of
+from curator.accounting.declared_numbers import need as _need
+from curator.accounting.declared_numbers import number as _number
+from curator.accounting.declared_numbers import rate as _rate
+from curator.accounting.declared_teachers import TEACHER_READERS, published_votes
 from curator.accounting.hidden_critic import HiddenCritic
+from curator.accounting.published_cgan import PublishedCgan
+from curator.accounting.published_votes import PublishedVotes
 from curator.accounting.sliced import overflow_probability
 from curator.privacy.budget import Budget
 from curator.privacy.event import (
@@ -19,13 +26,13 @@ from curator.privacy.event import (
     PrivacyEvent,
     SampledGaussianEvent,
     SampledSlicedGaussianEvent,
+    SampledSumEvent,
     SamplingRate,
     SlicedGaussianEvent,
     check_dimension,
     check_num_steps,
 )
 
-_LARGEST: Final = 1e18
 _OVERRIDABLE: Final = ("num_steps", "epsilon", "delta", "nominal_size", "dimension", "capacity")
 
 
@@ -40,6 +47,8 @@ class DeclaredRun:
     num_steps: int | None
     budget: Budget
     hidden_critic: HiddenCritic | None = None
+    published_cgan: PublishedCgan | None = None
+    published_votes: PublishedVotes | None = None
 
 
 def read_declared(table: Mapping[str, Any], overrides: Mapping[str, Any]) -> DeclaredRun:
@@ -77,7 +86,6 @@ def read_declared(table: Mapping[str, Any], overrides: Mapping[str, Any]) -> Dec
     shared = {key: given.get(key) for key in ("nominal_size", "dimension", "capacity")}
     stated = {key: value for key, value in parameters.items() if value is not None}
     sensitivity, setup, step = read({**shared, **stated})
-    published = name == "gs-wgan-published"
     return DeclaredRun(
         mechanism=str(name),
         sensitivity=sensitivity,
@@ -85,7 +93,9 @@ def read_declared(table: Mapping[str, Any], overrides: Mapping[str, Any]) -> Dec
         step=step,
         num_steps=None if num_steps == "all" else num_steps,
         budget=budget,
-        hidden_critic=_hidden_critic(stated) if published else None,
+        hidden_critic=hidden_critic_of(str(name), stated),
+        published_cgan=_published_cgan(stated) if name == "dp-cgan-published" else None,
+        published_votes=published_votes(str(name), stated),
     )
 
 
@@ -105,44 +115,6 @@ def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
         msg = f"unknown: {', '.join(map(str, unknown))[:200]}"
         raise ValueError(msg)
     return {"parameters": {}, **table}
-
-
-def _need(parameters: Mapping[str, Any], key: str) -> Any:
-    """Return a parameter.
-
-    Raises:
-        ValueError: If it is missing.
-    """
-    if parameters.get(key) is None:
-        msg = f"{key} is missing"
-        raise ValueError(msg)
-    return parameters[key]
-
-
-def _number(parameters: Mapping[str, Any], key: str) -> float:
-    """Return a numeric parameter.
-
-    Raises:
-        ValueError: If it is missing, not a number or absurdly large.
-    """
-    value = _need(parameters, key)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        msg = f"{key} must be a number"
-        raise ValueError(msg)  # noqa: TRY004
-    if not abs(value) <= _LARGEST:  # NaN fails too
-        msg = f"{key} must be finite and at most {_LARGEST:g}"
-        raise ValueError(msg)
-    return value
-
-
-def _rate(parameters: Mapping[str, Any]) -> SamplingRate:
-    if parameters.get("sampling_rate") is not None:
-        return SamplingRate.at_least(_number(parameters, "sampling_rate"))
-    size = _number(parameters, "nominal_size") if "expected_batch_size" in parameters else 0
-    if not size > 0:
-        msg = "give sampling_rate, or expected_batch_size with nominal_size (--nominal-size)"
-        raise ValueError(msg)
-    return SamplingRate.at_least(_number(parameters, "expected_batch_size") / size)
 
 
 _Read = tuple[str, PrivacyEvent, PrivacyEvent]
@@ -181,59 +153,72 @@ def _sliced(parameters: Mapping[str, Any]) -> _Read:
     return "one row of norm at most R moves, by its projection", NoEvent(), step
 
 
+def _units_overflow(parameters: Mapping[str, Any], rate: SamplingRate) -> float:
+    """Return at least the probability that no further unit fits into the capacity."""
+    most, capacity = _need(parameters, "max_records_per_unit"), _need(parameters, "capacity")
+    check_dimension("max_records_per_unit", most)
+    check_dimension("capacity", capacity)
+    return overflow_probability(_need(parameters, "max_size"), rate, capacity // most)
+
+
 def _dp_swd(parameters: Mapping[str, Any]) -> _Read:
     base = SlicedGaussianEvent(
         dimension=_need(parameters, "dimension"),
         num_projections=_need(parameters, "num_projections"),
         noise_multiplier=_need(parameters, "noise_multiplier"),
     )
-    rate, most = _rate(parameters), _need(parameters, "max_records_per_unit")
-    check_dimension("max_records_per_unit", most)
-    capacity = _need(parameters, "capacity")
-    check_dimension("capacity", capacity)
-    overflow = overflow_probability(_need(parameters, "max_size"), rate, capacity // most)
+    rate = _rate(parameters)
+    overflow = _units_overflow(parameters, rate)
     step = SampledSlicedGaussianEvent(sampling_rate=rate, base=base, overflow_probability=overflow)
     sensitivity = "the rows of one unit, of norm at most R each, move, by their projections"
     return sensitivity, NoEvent(), step
 
 
-def _gs_wgan_mean(parameters: Mapping[str, Any]) -> _Read:
-    step = GaussianEvent(noise_multiplier=_need(parameters, "noise_multiplier"))
+def _dp_swd_features(parameters: Mapping[str, Any]) -> _Read:
+    return _dp_swd({**parameters, "dimension": _need(parameters, "num_features")})
+
+
+def _dp_cgan(parameters: Mapping[str, Any]) -> _Read:
+    rate = _rate(parameters)
+    step = SampledSumEvent(
+        sampling_rate=rate,
+        noise_multiplier=_need(parameters, "noise_multiplier"),
+        overflow_probability=_units_overflow(parameters, rate),
+        num_releases=_need(parameters, "critic_steps"),
+    )
     sensitivity = (
-        "one of K critics changes, and each of B images is clipped to C, so the average over "
-        "critics moves by at most 2 C sqrt(B) / K"
+        "the gradient of each record is clipped to C, so the sum of an update moves by at most C "
+        "times the records of a unit; by twice that should the sample not fit"
     )
     return sensitivity, NoEvent(), step
 
 
-def _hidden_critic(parameters: Mapping[str, Any]) -> HiddenCritic:
-    return HiddenCritic(
-        num_critics=_need(parameters, "num_critics"),
-        num_samples=_need(parameters, "num_samples"),
+def _published_cgan(parameters: Mapping[str, Any]) -> PublishedCgan:
+    return PublishedCgan(
+        sampling_rate=float(_rate(parameters)),
         noise_multiplier=_need(parameters, "noise_multiplier"),
+        clip_norm=_need(parameters, "clip_norm"),
+        num_tensors=_need(parameters, "num_tensors"),
     )
 
 
-def _gs_wgan_published(parameters: Mapping[str, Any]) -> _Read:
-    run = _hidden_critic(parameters)
-    step = SampledGaussianEvent(
-        sampling_rate=SamplingRate.at_least(1 / run.num_critics),
-        noise_multiplier=1 / run.shift,
-    )
-    sensitivity = (
-        "one hidden critic answers for all B images, each clipped to C: 2 C sqrt(B). The event is "
-        "that of critics which a run may have; this mechanism is not offered"
-    )
+def _dp_cgan_published(parameters: Mapping[str, Any]) -> _Read:
+    joint = _published_cgan(parameters).joint_noise_multiplier
+    step = SampledGaussianEvent(sampling_rate=_rate(parameters), noise_multiplier=joint)
+    sensitivity = "each tensor's gradient is clipped to C alone: C sqrt(tensors); it is not offered"
     return sensitivity, NoEvent(), step
 
 
 _READERS: Final[dict[str, Callable[[Mapping[str, Any]], _Read]]] = {
     "dp-sinkhorn": _dp_sinkhorn,
+    "dp-cgan": _dp_cgan,
+    "dp-cgan-published": _dp_cgan_published,
     "dp-swd": _dp_swd,
+    "dp-swd-features": _dp_swd_features,
     "mean-embedding": _mean_embedding,
-    "gs-wgan-mean": _gs_wgan_mean,
-    "gs-wgan-published": _gs_wgan_published,
     "gaussian": _gaussian,
+    **CRITIC_READERS,
+    **TEACHER_READERS,
     "sampled-gaussian": _dp_sinkhorn,
     "sampled-sliced-gaussian": _sliced,
 }

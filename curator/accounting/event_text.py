@@ -8,10 +8,12 @@ from typing import Any, assert_never
 
 from curator.privacy.event import (
     GaussianEvent,
+    HiddenPartEvent,
     NoEvent,
     PrivacyEvent,
     SampledGaussianEvent,
     SampledSlicedGaussianEvent,
+    SampledSumEvent,
     SamplingRate,
     SlicedGaussianEvent,
 )
@@ -31,6 +33,16 @@ def event_to_text(event: PrivacyEvent) -> str:
                 "noise_multiplier": float(z),
                 "sampling_rate": str(rate.numerator),
             }
+        case SampledSumEvent(sampling_rate=rate, noise_multiplier=z):
+            value = {
+                "event": "sampled-sum",
+                "noise_multiplier": float(z),
+                "num_releases": event.num_releases,
+                "overflow_probability": float(event.overflow_probability),
+                "sampling_rate": str(rate.numerator),
+            }
+        case HiddenPartEvent(num_parts=k, noise_multiplier=z):
+            value = {"event": "hidden-part", "noise_multiplier": float(z), "num_parts": k}
         case SlicedGaussianEvent():
             value = {"event": "sliced-gaussian", **_sliced_value(event)}
         case SampledSlicedGaussianEvent(sampling_rate=rate, base=base, overflow_probability=p):
@@ -63,14 +75,20 @@ def event_from_text(text: str) -> PrivacyEvent:
                     sampling_rate=SamplingRate(int(value["sampling_rate"])),
                     noise_multiplier=value["noise_multiplier"],
                 )
-            case "sliced-gaussian":
-                return _sliced_event(value)
-            case "sampled-sliced-gaussian":
-                return SampledSlicedGaussianEvent(
+            case "sampled-sum":
+                return SampledSumEvent(
                     sampling_rate=SamplingRate(int(value["sampling_rate"])),
-                    base=_sliced_event(value),
+                    noise_multiplier=value["noise_multiplier"],
                     overflow_probability=value["overflow_probability"],
+                    num_releases=value["num_releases"],
                 )
+            case "hidden-part":
+                return HiddenPartEvent(
+                    num_parts=value["num_parts"], noise_multiplier=value["noise_multiplier"]
+                )
+            case "sliced-gaussian" | "sampled-sliced-gaussian" as kind:
+                base = _sliced_event(value)
+                return base if kind == "sliced-gaussian" else _sampled_sliced(base, value)
             case _:
                 pass
     except (KeyError, TypeError) as error:
@@ -86,6 +104,16 @@ def _sliced_value(event: SlicedGaussianEvent) -> dict[str, object]:
         "noise_multiplier": float(event.noise_multiplier),
         "num_projections": event.num_projections,
     }
+
+
+def _sampled_sliced(
+    base: SlicedGaussianEvent, value: Mapping[str, Any]
+) -> SampledSlicedGaussianEvent:
+    return SampledSlicedGaussianEvent(
+        sampling_rate=SamplingRate(int(value["sampling_rate"])),
+        base=base,
+        overflow_probability=value["overflow_probability"],
+    )
 
 
 def _sliced_event(value: Mapping[str, Any]) -> SlicedGaussianEvent:

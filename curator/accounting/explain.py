@@ -18,6 +18,8 @@ from curator.accounting.declared import DeclaredRun
 from curator.accounting.hidden_critic import HiddenCriticBounds, hidden_critic_bounds
 from curator.accounting.orders import ORDERS
 from curator.accounting.pld import pld_epsilon
+from curator.accounting.published_cgan import CganBounds, cgan_bounds
+from curator.accounting.published_votes import AffordedVotes, explained_votes
 from curator.accounting.rdp import epsilon_from_rdp
 from curator.accounting.rule import BudgetRule
 from curator.accounting.sliced_bounds import PaperBounds, paper_bounds
@@ -25,10 +27,12 @@ from curator.privacy.adjacency import Relation
 from curator.privacy.event import (
     MAX_STEPS,
     GaussianEvent,
+    HiddenPartEvent,
     NoEvent,
     PrivacyEvent,
     SampledGaussianEvent,
     SampledSlicedGaussianEvent,
+    SampledSumEvent,
     SlicedGaussianEvent,
 )
 
@@ -85,6 +89,8 @@ class Explanation:
     claims: tuple[ClaimLine, ...]
     sliced_bounds: PaperBounds | None
     hidden_critic: HiddenCriticBounds | None
+    published_cgan: CganBounds | None
+    published_votes: AffordedVotes | None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; infinities, which JSON lacks, as the text 'inf'."""
@@ -141,6 +147,8 @@ def explain(run: DeclaredRun, *, cross_check: bool) -> Explanation:
         claims=tuple(line for event, _ in paid for line in _claims(event)),
         sliced_bounds=_sliced_bounds(run, num_steps),
         hidden_critic=_hidden_critic(run, num_steps),
+        published_cgan=_published_cgan(run, num_steps),
+        published_votes=explained_votes(run.published_votes, run.budget.epsilon, run.budget.delta),
     )
 
 
@@ -155,6 +163,17 @@ def in_words(event: PrivacyEvent) -> str:
             return (
                 f"Gaussian release of a function of a fresh Poisson sample, rate "
                 f"{float(rate):.6g}, noise std / sensitivity {z:g}"
+            )
+        case SampledSumEvent(num_releases=n, overflow_probability=p, noise_multiplier=z):
+            return (
+                f"{n} Gaussian release{'s' * (n > 1)} of a sum over a fresh Poisson sample, rate "
+                f"{float(event.sampling_rate):.6g}, noise std / sensitivity {z:g}, that may not "
+                f"fit with probability at most {p:.2g}"
+            )
+        case HiddenPartEvent(num_parts=k, noise_multiplier=z):
+            return (
+                f"Gaussian release of a function of one of {k:,} parts, drawn in secret, noise std "
+                f"/ distance of two parts' answers {z:g}"
             )
         case SlicedGaussianEvent(dimension=d, num_projections=k, noise_multiplier=z):
             return (
@@ -187,14 +206,17 @@ def opacus_epsilon(uses: Sequence[tuple[PrivacyEvent, int]], delta: float) -> fl
     orders = [1 + i / 10 for i in range(1, 100)] + list(range(12, 65))
     total = [0.0] * len(orders)
     for event, n in uses:
+        each = 1
         match event:
             case GaussianEvent(noise_multiplier=z):
                 rate = 1.0
             case SampledGaussianEvent(sampling_rate=sampling_rate, noise_multiplier=z):
                 rate = float(sampling_rate)
+            case SampledSumEvent(sampling_rate=sampling_rate, noise_multiplier=z):
+                rate, each = float(sampling_rate), event.num_releases  # it knows of no overflow
             case _:
                 return None
-        curve = foreign.compute_rdp(q=rate, noise_multiplier=z, steps=n, orders=orders)
+        curve = foreign.compute_rdp(q=rate, noise_multiplier=z, steps=n * each, orders=orders)
         total = [a + float(b) for a, b in zip(total, curve, strict=True)]
     return max(0.0, float(foreign.get_privacy_spent(orders=orders, rdp=total, delta=delta)[0]))
 
@@ -247,6 +269,12 @@ def _sliced_bounds(run: DeclaredRun, num_steps: int) -> PaperBounds | None:
     if not isinstance(run.step, SampledSlicedGaussianEvent):
         return None
     return paper_bounds(run.step, num_steps, run.budget.epsilon, run.budget.delta)
+
+
+def _published_cgan(run: DeclaredRun, num_steps: int) -> CganBounds | None:
+    if run.published_cgan is None:
+        return None
+    return cgan_bounds(run.published_cgan, num_steps, run.budget.delta)
 
 
 def _hidden_critic(run: DeclaredRun, num_steps: int) -> HiddenCriticBounds | None:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from curator.accounting.explain import Explanation
 from curator.accounting.hidden_critic import HiddenCriticBounds
+from curator.accounting.published_cgan import CganBounds
+from curator.accounting.published_votes import votes_lines
 from curator.accounting.sliced_bounds import PaperBounds
 
 
@@ -50,6 +52,10 @@ def _published_lines(why: Explanation) -> Iterator[str]:
     """Yield what papers claim for the same releases, and what they cost."""
     if why.hidden_critic is not None:
         yield from _critic_lines(why.hidden_critic)
+    if why.published_votes is not None:
+        yield from votes_lines(why.published_votes)
+    if why.published_cgan is not None:
+        yield from _cgan_lines(why.published_cgan)
     for claim in why.claims:
         yield (
             f"published    {claim.what} ({claim.source}): {claim.num_steps:,} steps claimed at "
@@ -86,16 +92,38 @@ def _bounds_lines(bounds: PaperBounds) -> Iterator[str]:
 
 def _critic_lines(bounds: HiddenCriticBounds) -> Iterator[str]:
     """Yield what the run of a hidden critic costs; a step draws one critic, not one per image."""
+    if bounds.published is not None:
+        yield f"published    {bounds.published}"
+    if bounds.is_drawn_in_secret:
+        yield (
+            f"true epsilon                   at least {_short(bounds.least)}, at most "
+            f"{_short(bounds.most)}; at most {_short(bounds.most_decoupled)} if no"
+        )
+        yield "                               critic's state depended on which ones were drawn"
+    else:
+        yield f"true epsilon                   {_short(bounds.most)}: who draws knows the draws"
+    yield f"in public rounds               {_short(bounds.in_public_rounds)}"
+
+
+def _cgan_lines(bounds: CganBounds) -> Iterator[str]:
+    """Yield what the released DP-CGAN costs, correction by correction."""
     if bounds.claimed is not None:
         yield (
-            f"published    GS-WGAN on MNIST (Chen et al., NeurIPS 2020): claimed {bounds.claimed:g}"
-            "; its accountant draws a critic for each image"
+            "published    DP-CGAN on MNIST (Torkzadehmahani et al., CVPR Workshops 2019): claimed "
+            f"{bounds.claimed:g}"
         )
+    yield f"its accountant says            epsilon {bounds.reported:.2f}, told of C times the noise"
+    yield f"with the noise that there is   epsilon {bounds.one_tensor:.2f}, as one clipped vector"
     yield (
-        f"true epsilon                   at least {int(bounds.least)}, at most {bounds.most:.0f}; "
-        f"at most {bounds.most_decoupled:.0f} if no"
+        f"true: tensors clipped apart    epsilon {bounds.renyi:.1f} by Renyi, "
+        f"{bounds.losses:.1f} by loss distributions;"
     )
-    yield "                               critic's state depended on which ones were drawn"
+    yield "                               and no epsilon covers that labels of records condition"
+    yield "                               generated rows without noise"
+
+
+def _short(epsilon: float) -> str:
+    return f"{epsilon:.2f}" if epsilon < 100 else f"{epsilon:.0f}"
 
 
 def _noise(noise: float | None) -> str:

@@ -11,15 +11,19 @@ import math
 from typing import Final
 
 from curator.accounting.cost import UNIT, event_cost
+from curator.accounting.hidden_critic import hidden_part_pld_epsilon
 from curator.accounting.orders import ORDERS
 from curator.accounting.profile import grid_interval
 from curator.accounting.rdp import epsilon_from_rdp
+from curator.accounting.sampled_sum_pld import sampled_sum_pld_epsilon
 from curator.accounting.sliced_pld import sliced_pld_epsilon
 from curator.privacy.event import (
+    HiddenPartEvent,
     NoEvent,
     PrivacyEvent,
     SampledGaussianEvent,
     SampledSlicedGaussianEvent,
+    SampledSumEvent,
     SlicedGaussianEvent,
     check_num_steps,
 )
@@ -66,6 +70,10 @@ def pld_epsilon(event: PrivacyEvent, num_steps: int, delta: float) -> float:
         return 0.0
     if isinstance(event, SlicedGaussianEvent | SampledSlicedGaussianEvent):
         return _sliced(event, num_steps, delta)
+    if isinstance(event, SampledSumEvent):
+        return _sum(event, num_steps, delta)
+    if isinstance(event, HiddenPartEvent):
+        return _hidden_part(event, num_steps, delta)
     rate = float(event.sampling_rate) if isinstance(event, SampledGaussianEvent) else 1.0
     z = event.noise_multiplier
     ceiling = renyi_epsilon(event, num_steps, delta)
@@ -105,6 +113,31 @@ def _sliced(
         return ceiling
     interval = grid_interval(ceiling, num_steps, delta)
     return min(ceiling, sliced_pld_epsilon(event, num_steps, delta, interval))
+
+
+def _sum(event: SampledSumEvent, num_steps: int, delta: float) -> float:
+    """Return the epsilon of sampled sums, or the Renyi bound where it is not computable."""
+    ceiling = renyi_epsilon(event, num_steps, delta)
+    num_releases = num_steps * event.num_releases
+    computable = (
+        event.noise_multiplier >= 2 * _MIN_NOISE_MULTIPLIER  # that of an overflow is half of it
+        and ceiling <= _MAX_EPSILON
+        and num_releases <= _MAX_STEPS
+        and num_releases * _FFT_ERROR <= delta
+    )
+    if not computable:
+        return ceiling
+    interval = grid_interval(ceiling, num_releases, delta)
+    return min(ceiling, sampled_sum_pld_epsilon(event, num_steps, delta, interval))
+
+
+def _hidden_part(event: HiddenPartEvent, num_steps: int, delta: float) -> float:
+    """Return the epsilon of hidden parts, or the Renyi bound where it is not computable."""
+    ceiling = renyi_epsilon(event, num_steps, delta)
+    computable = event.noise_multiplier >= _MIN_NOISE_MULTIPLIER
+    if not computable or num_steps > _MAX_STEPS or num_steps * _FFT_ERROR > delta:
+        return ceiling
+    return min(ceiling, hidden_part_pld_epsilon(event, num_steps, delta))
 
 
 def _composed(rate: float, noise_multiplier: float, num_steps: int, delta: float) -> float:

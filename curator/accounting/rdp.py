@@ -12,15 +12,19 @@ from __future__ import annotations
 import math
 from typing import assert_never
 
+from curator.accounting.hidden_part import hidden_part_rdp
 from curator.accounting.poisson import log_sampled_excess
 from curator.accounting.quadrature import log1p_exp, sampled_gaussian_rdp_at
+from curator.accounting.sampled_sum import mixed_rdp
 from curator.accounting.sliced import sampled_sliced_rdp, sliced_rdp
 from curator.privacy.event import (
     GaussianEvent,
+    HiddenPartEvent,
     NoEvent,
     PrivacyEvent,
     SampledGaussianEvent,
     SampledSlicedGaussianEvent,
+    SampledSumEvent,
     SlicedGaussianEvent,
 )
 
@@ -35,7 +39,7 @@ def rdp_at(event: PrivacyEvent, alpha: float) -> float:
     Returns:
         The divergence; exact up to float rounding at integer orders, by quadrature elsewhere. Of
         the sampled sliced Gaussian an upper bound: where a batch may overflow, and at fractional
-        orders.
+        orders. Of a sampled sum too, where a batch may overflow, and of a hidden part.
 
     Raises:
         ValueError: If `alpha` is not a finite number above 1.
@@ -53,12 +57,22 @@ def rdp_at(event: PrivacyEvent, alpha: float) -> float:
             return gaussian_rdp(z, alpha)
         case SampledGaussianEvent(sampling_rate=rate, noise_multiplier=z):
             return _sampled_gaussian(float(rate), z, alpha)
-        case SlicedGaussianEvent():
-            return sliced_rdp(event, alpha)
-        case SampledSlicedGaussianEvent():
-            return sampled_sliced_rdp(event, alpha)
+        case SampledSumEvent(sampling_rate=rate, noise_multiplier=z, overflow_probability=p):
+            q = float(rate)
+            within, beyond = _sampled_gaussian(q, z, alpha), _sampled_gaussian(q, z / 2, alpha)
+            return event.num_releases * mixed_rdp(within, beyond, p, alpha)
+        case HiddenPartEvent(num_parts=num_parts, noise_multiplier=z):
+            return hidden_part_rdp(num_parts, z, alpha)
+        case SlicedGaussianEvent() | SampledSlicedGaussianEvent():
+            return _sliced(event, alpha)
         case _ as never:
             assert_never(never)
+
+
+def _sliced(event: SlicedGaussianEvent | SampledSlicedGaussianEvent, alpha: float) -> float:
+    if isinstance(event, SlicedGaussianEvent):
+        return sliced_rdp(event, alpha)
+    return sampled_sliced_rdp(event, alpha)
 
 
 def _sampled_gaussian(q: float, z: float, alpha: float) -> float:

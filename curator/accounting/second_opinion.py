@@ -2,8 +2,8 @@
 
 At integer orders by dp-accounting's Renyi accountant; at fractional orders, where that one can be
 several percent high, by adaptive quadrature in 40-digit arithmetic. dp-accounting does not know the
-sliced Gaussian: for it, 40-digit sums of mpmath's functions serve at every order. Only
-the events and the weights of the rule are shared with the ledger's own arithmetic.
+sliced Gaussian, sums whose sample may overflow, or hidden parts: for them, 40 digits serve at every
+order. Only the events and the weights of the rule are shared with the ledger's own arithmetic.
 """
 
 from __future__ import annotations
@@ -21,17 +21,20 @@ from curator.accounting.rule import IMPLEMENTATION_SLACK, BudgetRule
 from curator.accounting.sliced_definition import sliced_by_definition
 from curator.privacy.event import (
     GaussianEvent,
+    HiddenPartEvent,
     NoEvent,
     PrivacyEvent,
     SampledGaussianEvent,
     SampledSlicedGaussianEvent,
+    SampledSumEvent,
+    SamplingRate,
     SlicedGaussianEvent,
 )
 
 _DIGITS = 40
 _REACH = 14
 _TINY = 1e-300
-_SLICED = (SlicedGaussianEvent, SampledSlicedGaussianEvent)
+_BY_HAND = (SlicedGaussianEvent, SampledSlicedGaussianEvent, SampledSumEvent, HiddenPartEvent)
 
 
 def second_epsilon(rule: BudgetRule, used: Iterable[tuple[PrivacyEvent, int]]) -> float:
@@ -47,18 +50,18 @@ def second_epsilon(rule: BudgetRule, used: Iterable[tuple[PrivacyEvent, int]]) -
     uses = [(event, n) for event, n in used if n > 0 and not isinstance(event, NoEvent)]
     if not uses:
         return 0.0
-    known = [use for use in uses if not isinstance(use[0], _SLICED)]
-    sliced = [use for use in uses if isinstance(use[0], _SLICED)]
+    known = [use for use in uses if not isinstance(use[0], _BY_HAND)]
+    unknown = [use for use in uses if isinstance(use[0], _BY_HAND)]
     delta = rule.budget.delta - float(IMPLEMENTATION_SLACK)
     best = math.inf
     for alpha, weight in zip(ORDERS, rule.weights, strict=True):
         share = delta * float(weight)
-        if alpha == int(alpha) and not sliced:
+        if alpha == int(alpha) and not unknown:
             best = min(best, _by_dp_accounting(alpha, share, known))
             continue
         by_hand, total = uses, 0.0
         if alpha == int(alpha) and known:
-            by_hand, total = sliced, _rdp_by_dp_accounting(alpha, known)
+            by_hand, total = unknown, _rdp_by_dp_accounting(alpha, known)
         total += math.fsum(divergence_by_definition(event, alpha) * n for event, n in by_hand)
         best = min(best, epsilon_from_rdp(alpha, total, share))
     return best
@@ -89,6 +92,10 @@ def divergence_by_definition(event: PrivacyEvent, alpha: float) -> float:
         return 0.0
     if isinstance(event, SlicedGaussianEvent | SampledSlicedGaussianEvent):
         return sliced_by_definition(event, alpha)
+    if isinstance(event, SampledSumEvent):
+        return _sum_by_definition(event, alpha)
+    if isinstance(event, HiddenPartEvent):
+        return _hidden_part_by_definition(event, alpha)
     rate = float(event.sampling_rate) if isinstance(event, SampledGaussianEvent) else 1.0
     if rate >= 1:
         return gaussian_rdp(event.noise_multiplier, alpha)
@@ -104,6 +111,47 @@ def divergence_by_definition(event: PrivacyEvent, alpha: float) -> float:
         return float(mpmath.log1p(excess) / (a - 1))
 
 
+def _sum_by_definition(event: SampledSumEvent, alpha: float) -> float:
+    """Return the divergence of all the releases, the overflow mixed before the logarithm."""
+    with mpmath.workdps(_DIGITS):
+        within, beyond = (
+            _sampled_moment(event.sampling_rate, event.noise_multiplier / reach, alpha)
+            for reach in (1, 2)
+        )
+        p = mpmath.mpf(event.overflow_probability)
+        mixed = mpmath.log((1 - p) * within + p * beyond)
+        return event.num_releases * float(mixed / (alpha - 1))
+
+
+def _sampled_moment(rate: SamplingRate, noise_multiplier: float, alpha: float) -> mpmath.mpf:
+    """Return E_Q[L^a]: at integer orders a sum over how often the unit is in a sample."""
+    if alpha != int(alpha):
+        one = SampledGaussianEvent(sampling_rate=rate, noise_multiplier=noise_multiplier)
+        return mpmath.exp((alpha - 1) * mpmath.mpf(divergence_by_definition(one, alpha)))
+    q, z, a = mpmath.mpf(float(rate)), mpmath.mpf(noise_multiplier), int(alpha)
+    return mpmath.fsum(
+        mpmath.binomial(a, j) * (1 - q) ** (a - j) * q**j * mpmath.exp(j * (j - 1) / (2 * z * z))
+        for j in range(a + 1)
+    )
+
+
+def _hidden_part_by_definition(event: HiddenPartEvent, alpha: float) -> float:
+    """Return the bound of `hidden_part.py`, its integral in 40 digits."""
+    with mpmath.workdps(_DIGITS):
+        q, z, a = (mpmath.mpf(v) for v in (event.num_parts, event.noise_multiplier, alpha))
+        q = 1 / q
+
+        def integrand(x: mpmath.mpf) -> mpmath.mpf:
+            ratio = 1 - q + q * mpmath.exp((2 * x - 1) / (2 * z * z))
+            return (ratio**a + ratio ** (1 - a) - 1 - ratio) * mpmath.npdf(x, 0, z)
+
+        marks = {_REACH * z * k / 7 + shift for k in range(-7, 8) for shift in (0, a)}
+        above = [mpmath.mpf(0.5), *sorted(mark for mark in marks if mark > 0.5)]
+        excess = mpmath.quad(integrand, above)
+        bound = float(mpmath.log1p(excess) / (a - 1))
+        return min(bound, gaussian_rdp(event.noise_multiplier, alpha))
+
+
 def _foreign(library: Any, event: PrivacyEvent) -> Any:
     """Return dp-accounting's event.
 
@@ -117,8 +165,13 @@ def _foreign(library: Any, event: PrivacyEvent) -> Any:
             return library.GaussianDpEvent(z)
         case SampledGaussianEvent(sampling_rate=rate, noise_multiplier=z):
             return library.PoissonSampledDpEvent(float(rate), library.GaussianDpEvent(z))
-        case SlicedGaussianEvent() | SampledSlicedGaussianEvent():
-            msg = "dp-accounting has no sliced Gaussian"
+        case (
+            SlicedGaussianEvent()
+            | SampledSlicedGaussianEvent()
+            | SampledSumEvent()
+            | HiddenPartEvent()
+        ):
+            msg = "dp-accounting does not know this event"
             raise TypeError(msg)
         case _ as never:
             assert_never(never)

@@ -21,6 +21,8 @@ from curator.ledger.entries import CapLowered, Decision, PolicySet, ShareSet, St
 from curator.ledger.ledger import DatasetRegistration, DatasetState, DatasetStatus
 from curator.service.context import Context
 from curator.service.decide import decide
+from curator.service.rehearsal import check_not_mixed
+from curator.service.state_folder import StateFolder
 from curator.service.steward_policy import StewardPolicy
 
 Decided = Pause | Resume | Retire | Erase | LowerCap | SetShare | SetPolicy
@@ -51,6 +53,8 @@ def execute(context: Context, folder: CuratorFolder, command: Command) -> tuple[
     """
     if isinstance(command, Register):
         facts = command.facts
+        others = [state.registration.name for state in context.ledger.datasets()]
+        check_not_mixed([*others, facts.name])
         context.ledger.register_dataset(
             DatasetRegistration(
                 name=facts.name,
@@ -63,6 +67,7 @@ def execute(context: Context, folder: CuratorFolder, command: Command) -> tuple[
     state = decide(context, _decision(context, command))
     if isinstance(command, Erase):
         shutil.rmtree(folder.images(command.dataset), ignore_errors=True)
+        StateFolder(folder.states).forget_dataset(command.dataset)
     return tuple(_told(context, command, state))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from curator.audit.names import CANARIES as CANARIES
 from curator.data.images import LabelledImages
 from curator.privacy.facts import DatasetFacts
 from curator.privacy.records import Samples
@@ -27,8 +28,6 @@ _ROWS = NUM_SAMPLES + NUM_DEBIAS
 _GREY = -0.1
 _GOLDEN, _SILVER = 0.6180339887498949, 0.41421356237309503
 _NUM_ORDINARY = 3
-
-CANARIES = ("flip", "black", "white", "adversarial", "one-more", "empty", "failing")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 
 from curator.accounting.pld import pld_epsilon
 from curator.audit.canaries import CAPACITY, MAX_RECORDS, NUM_DEBIAS, NUM_SAMPLES, audit_facts
+from curator.audit.names import TARGETS as TARGETS
 from curator.mechanisms.catalogue import CataloguedMechanism, parse_mechanism
 from curator.mechanisms.mechanism import SampledMechanism
 from curator.privacy.event import PrivacyEvent
 
 _NUM_PROJECTIONS = 18  # as many as coordinates, so that a row keeps about its whole length
 _NUM_FEATURES = 2  # one frequency: a whole released block shows in the gradients of a few samples
-
-TARGETS = ("dp-sinkhorn", "dp-sinkhorn-half", "dp-swd", "mean-embedding")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,25 +1,27 @@
-"""Train many critics at once: one Adam step of the Wasserstein loss with a gradient penalty.
+"""Train many critics at once: Adam steps of the Wasserstein loss with a gradient penalty.
 
-Critic k sees its own row of every tensor with an axis K, and generated images that all share. Of
-what is summed over K only slopes are used, and the slope of a critic's part is its own. Work
-depends on shapes only.
+The loss of a critic is mean D(image) - mean D(record) + penalty mean (|slope| - 1)^2 + drift
+mean D(record)^2. Its slopes are written out as products of matrices, so no graph is recorded.
+Critic k sees its own row of every tensor with an axis K, and generated images that all share;
+nothing is summed over K. Work depends on shapes only.
 
-Shape legend: K critics, R records of a minibatch, N generated images, D pixels, L classes.
+Shape legend: K critics, k of them at a time, R records of a minibatch, N generated images, M = 2 R
++ N rows, D pixels, L classes.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.func import vmap
 
-from curator.divergences.critics import CriticShape, Parameters, scores
+from curator.divergences.critics import CriticShape, Parameters
+from curator.divergences.ensemble_pass import EnsemblePass
 
-CRITICS_AT_ONCE = 50  # so that the activations of a large ensemble stay within megabytes
+CRITICS_AT_ONCE = 50
+_BYTES_AT_ONCE = {"cpu": 1 << 27, "cuda": 1 << 32}  # of activations
 _BETA_1, _BETA_2, _ADAM_EPSILON = 0.5, 0.9, 1e-8  # as published
 _DRIFT = 1e-3  # weight of the squared score of a record, as published
 _TINY = 1e-12
@@ -64,75 +66,33 @@ class CriticOptimizer:
     penalty: float
 
 
-def critic_losses(
-    shape: CriticShape, penalty: float, critics: Parameters, batch: Minibatch
-) -> Tensor:
-    """Return the loss of each critic.
-
-    Slopes within the loss are taken of the sum over critics and records, of which each record's
-    score is the only part that it is in.
-
-    Args:
-        shape: Sizes of each critic.
-        penalty: Weight of the gradient penalty.
-        critics: Parameters with a first axis of K.
-        batch: What they compare.
-
-    Returns:
-        K values: mean D(image) - mean D(record) + penalty mean (|slope| - 1)^2 + drift
-        mean D(record)^2.
-
-    References:
-        [chen:20], appendix.
-    """
-    of_own = vmap(functools.partial(scores, shape))
-    of_shared = vmap(functools.partial(scores, shape), in_dims=(0, None, None))
-    of_records_KR = of_own(critics, batch.records_KRD, batch.record_labels_KRL)
-    of_images_KN = of_shared(critics, batch.images_ND, batch.image_labels_NL)
-    num_records = batch.records_KRD.shape[1]
-    partners_RD = batch.images_ND[torch.arange(num_records) % len(batch.images_ND)]
-    share_KR1 = batch.mixing_KR.unsqueeze(2)
-    mixed_KRD = share_KR1 * batch.records_KRD + (1 - share_KR1) * partners_RD
-    mixed_KRD.requires_grad_()
-    total = of_own(critics, mixed_KRD, batch.record_labels_KRL).sum()
-    (slopes_KRD,) = torch.autograd.grad(total, mixed_KRD, create_graph=True)
-    lengths_KR = (slopes_KRD.square().sum(dim=2) + _TINY).sqrt()
-    distance = of_images_KN.mean(dim=1) - of_records_KR.mean(dim=1)
-    drift = _DRIFT * of_records_KR.square().mean(dim=1)
-    losses: Tensor = distance + penalty * (lengths_KR - 1).square().mean(dim=1) + drift
-    return losses
-
-
 def update(
-    shape: CriticShape, optimizer: CriticOptimizer, ensemble: Ensemble, batch: Minibatch
+    shape: CriticShape,
+    optimizer: CriticOptimizer,
+    ensemble: Ensemble,
+    batches: Iterable[Minibatch],
 ) -> Ensemble:
-    """Return the ensemble after one step of Adam; the one that was given is unchanged.
+    """Return the ensemble after one step of Adam a batch; the one that was given is unchanged.
 
     Args:
         shape: Sizes of each critic.
         optimizer: How they learn.
         ensemble: All of them.
-        batch: What they compare.
+        batches: What they compare; each is asked for after the step before it.
     """
-    names = list(ensemble.critics)
-    parts: list[tuple[Tensor, ...]] = []
-    for some in chunks(len(batch.records_KRD)):
-        critics = {
-            n: value[some].detach().requires_grad_() for n, value in ensemble.critics.items()
-        }
-        own = replace(
-            batch,
-            records_KRD=batch.records_KRD[some],
-            record_labels_KRL=batch.record_labels_KRL[some],
-            mixing_KR=batch.mixing_KR[some],
-        )
-        with torch.enable_grad():
-            total = critic_losses(shape, optimizer.penalty, critics, own).sum()
-        parts.append(torch.autograd.grad(total, [critics[name] for name in names]))
-    slopes = {
-        name: torch.cat(rows) for name, rows in zip(names, zip(*parts, strict=True), strict=True)
-    }
-    return _adam(optimizer.learning_rate, ensemble, slopes)
+    critics, means, squares = (
+        {name: value.detach().clone() for name, value in part.items()}
+        for part in (ensemble.critics, ensemble.means, ensemble.squares)
+    )
+    turn = ensemble.num_updates
+    for batch in batches:
+        turn += 1
+        rows = 2 * batch.records_KRD.shape[1] + len(batch.images_ND)
+        for some in chunks(len(batch.records_KRD), _at_once(shape, rows, batch.images_ND)):
+            parts = [{n: v[some] for n, v in part.items()} for part in (critics, means, squares)]
+            slopes = _slopes(EnsemblePass(shape, parts[0]), optimizer.penalty, batch, some)
+            _adam(optimizer.learning_rate, turn, slopes, parts)
+    return Ensemble(critics=critics, means=means, squares=squares, num_updates=turn)
 
 
 def image_gradients(
@@ -149,35 +109,80 @@ def image_gradients(
     Yields:
         (k, N, D) for the critics in their order, a public number of them at a time.
     """
-    every = vmap(functools.partial(scores, shape), in_dims=(0, 0, None))
-    for some in chunks(len(next(iter(critics.values())))):
-        asked = {name: value[some].detach() for name, value in critics.items()}
-        copies_kND = images_ND.expand(len(asked["score"]), *images_ND.shape).clone()
-        copies_kND.requires_grad_()
-        with torch.enable_grad():
-            total = every(asked, copies_kND, onehot_NL).sum()
-        (slopes_kND,) = torch.autograd.grad(total, copies_kND)
-        yield -slopes_kND
+    num_images = len(images_ND)
+    for some in chunks(len(critics["score"]), _at_once(shape, num_images, images_ND)):
+        asked = EnsemblePass(shape, {name: value[some] for name, value in critics.items()})
+        count = len(critics["score"][some])
+        passed = asked.forward(images_ND.expand(count, -1, -1))
+        slopes = asked.backward(passed, asked.tops(onehot_NL.expand(count, -1, -1)))
+        yield -asked.to_images(slopes[0])
 
 
-def chunks(num_critics: int) -> Iterator[slice]:
+def chunks(num_critics: int, at_once: int = CRITICS_AT_ONCE) -> Iterator[slice]:
     """Yield the critics that are evaluated together.
 
     Args:
         num_critics: K.
+        at_once: The most of them.
     """
-    for start in range(0, num_critics, CRITICS_AT_ONCE):
-        yield slice(start, start + CRITICS_AT_ONCE)
+    for start in range(0, num_critics, at_once):
+        yield slice(start, min(start + at_once, num_critics))
 
 
-def _adam(learning_rate: float, ensemble: Ensemble, slopes: Parameters) -> Ensemble:
-    """Return the ensemble one step on; elementwise, so critics stay apart."""
-    turn = ensemble.num_updates + 1
+def _at_once(shape: CriticShape, num_rows: int, images_ND: Tensor) -> int:
+    """Return how many critics' activations fit what a device has for them; public sizes only."""
+    return max(1, _BYTES_AT_ONCE[images_ND.device.type] // (4 * num_rows * shape.activations))
+
+
+def _slopes(asked: EnsemblePass, penalty: float, batch: Minibatch, some: slice) -> Parameters:
+    """Return the slope of each critic's loss in its parameters.
+
+    Rows are records, images, and points between them; the last matter by their slope alone, so
+    their part of a weight's slope is the tangent that the penalty pulls along.
+    """
+    records_KRD, own_KRL = batch.records_KRD[some], batch.record_labels_KRL[some]
+    num_critics, num_records, _ = records_KRD.shape
+    num_images = len(batch.images_ND)
+    partners_RD = batch.images_ND[torch.arange(num_records) % num_images]
+    mixed_KRD = torch.lerp(partners_RD, records_KRD, batch.mixing_KR[some].unsqueeze(2))
+    images_KND = batch.images_ND.expand(num_critics, -1, -1)
+    shared_KNL = batch.image_labels_NL.expand(num_critics, -1, -1)
+    onehot_KML = torch.cat((own_KRL, shared_KNL, own_KRL), dim=1)
+    ends = num_records + num_images
+    passed = asked.forward(torch.cat((records_KRD, images_KND, mixed_KRD), dim=1))
+    tops_KMF = asked.tops(onehot_KML)
+    slopes = asked.backward(passed, tops_KMF)
+
+    slopes_KRD = asked.to_images(slopes[0][:, ends:])
+    lengths_KR1 = (slopes_KRD.square().sum(dim=2, keepdim=True) + _TINY).sqrt()
+    pulls_KRD = slopes_KRD * ((2 * penalty / num_records) * (1 - 1 / lengths_KR1))
+    pulled, features_KRF = asked.tangent([held[:, ends:] for held in passed.signs], pulls_KRD)
+
+    scores_KR = (passed.features_KMF[:, :num_records] * tops_KMF[:, :num_records]).sum(dim=2)
+    shares_KM = tops_KMF.new_ones(num_critics, onehot_KML.shape[1])
+    shares_KM[:, :num_records] = (2 * _DRIFT * scores_KR - 1) / num_records
+    shares_KM[:, num_records:ends] = 1 / num_images
+    features_KMF = passed.features_KMF * shares_KM.unsqueeze(2)
+    features_KMF[:, ends:] = features_KRF
+    found = {
+        "score": features_KMF.sum(dim=1, keepdim=True),
+        "classes": torch.bmm(onehot_KML.transpose(1, 2), features_KMF),
+    }
+    for number, (layer, slope) in enumerate(zip(asked.layers, slopes, strict=True)):
+        slope *= shares_KM.reshape(shares_KM.shape + (1,) * (slope.ndim - 2))  # noqa: PLW2901
+        passed.inputs[number][:, ends:] = pulled[number]
+        found[f"weight{number}"] = layer.weight_slopes(slope, passed.inputs[number])
+        places = [axis for axis in range(1, slope.ndim) if axis != 2]
+        found[f"bias{number}"] = slope[:, :ends].sum(dim=places)
+    return found
+
+
+def _adam(learning_rate: float, turn: int, slopes: Parameters, parts: list[Parameters]) -> None:
+    """Move some critics and their moments in place; elementwise, so critics stay apart."""
     rate, share = learning_rate / (1 - _BETA_1**turn), 1 - _BETA_2**turn
-    critics, means, squares = {}, {}, {}
+    critics, means, squares = parts
     for name, slope in slopes.items():
-        means[name] = _BETA_1 * ensemble.means[name] + (1 - _BETA_1) * slope
-        squares[name] = _BETA_2 * ensemble.squares[name] + (1 - _BETA_2) * slope.square()
-        step = means[name] / ((squares[name] / share).sqrt() + _ADAM_EPSILON)
-        critics[name] = ensemble.critics[name] - rate * step
-    return Ensemble(critics=critics, means=means, squares=squares, num_updates=turn)
+        means[name].lerp_(slope, 1 - _BETA_1)
+        squares[name].mul_(_BETA_2).addcmul_(slope, slope, value=1 - _BETA_2)
+        sizes = (squares[name] / share).sqrt_().add_(_ADAM_EPSILON)
+        critics[name].addcdiv_(means[name], sizes, value=-rate)

@@ -2,7 +2,7 @@
 
 A critic has no buffer and no statistics of a batch, so the score of an image depends on that image,
 its label and the parameters alone. Parameters of many critics are stacked along a first axis and
-evaluated together by `torch.func.vmap`.
+evaluated together.
 
 Shape legend: K critics, N images, D pixels, L classes, F features.
 """
@@ -22,8 +22,8 @@ from torch.nn.functional import conv2d, leaky_relu, linear
 
 Parameters = dict[str, Tensor]
 
-_SLOPE = 0.2
-_KERNEL = 5
+SLOPE = 0.2
+KERNEL = 5
 _DOMAIN = "weir critics v1"
 
 
@@ -59,7 +59,7 @@ class CriticShape:
             features = self.width
         else:
             wide = [self.channels, self.width, 2 * self.width, 4 * self.width]
-            layers = [(b, a, _KERNEL, _KERNEL) for a, b in itertools.pairwise(wide)]
+            layers = [(b, a, KERNEL, KERNEL) for a, b in itertools.pairwise(wide)]
             features = wide[-1] * math.prod(self._grids[-1])
         sizes: dict[str, tuple[int, ...]] = {}
         for number, layer in enumerate(layers):
@@ -81,6 +81,18 @@ class CriticShape:
         grids = (math.prod(grid) for grid in self._grids)
         return self.num_parameters + sum(
             math.prod(size) * area for size, area in zip(weights, grids, strict=True)
+        )
+
+    @property
+    def activations(self) -> int:
+        """Values that a pass over one image holds at once, about: how much memory a row is."""
+        if self.kind == "mlp":
+            return 3 * (self.dimension + 4 * self.width)
+        weights = [self.sizes[f"weight{number}"] for number in range(3)]
+        grids = (math.prod(grid) for grid in self._grids)
+        return 3 * sum(
+            (math.prod(size[1:]) + 2 * size[0]) * area
+            for size, area in zip(weights, grids, strict=True)
         )
 
     @property
@@ -151,13 +163,13 @@ def scores(shape: CriticShape, critic: Parameters, images_ND: Tensor, onehot_NL:
         features_NF = images_ND
         for number in range(2):
             weight, bias = critic[f"weight{number}"], critic[f"bias{number}"]
-            features_NF = leaky_relu(linear(features_NF, weight, bias), _SLOPE)
+            features_NF = leaky_relu(linear(features_NF, weight, bias), SLOPE)
     else:
         grid = images_ND.reshape(-1, shape.channels, shape.height, shape.pixels_per_row)
         for number in range(3):
             weight, bias = critic[f"weight{number}"], critic[f"bias{number}"]
-            convolved = conv2d(grid, weight, bias, stride=2, padding=_KERNEL // 2)
-            grid = leaky_relu(convolved, _SLOPE)
+            convolved = conv2d(grid, weight, bias, stride=2, padding=KERNEL // 2)
+            grid = leaky_relu(convolved, SLOPE)
         features_NF = grid.flatten(1)
     by_label_N = (linear(features_NF, critic["classes"]) * onehot_NL).sum(dim=1)
     return linear(features_NF, critic["score"])[:, 0] + by_label_N

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import final
 
@@ -39,3 +40,12 @@ class SigningKey:
         return self._key.public_key().public_bytes(
             serialization.Encoding.Raw, serialization.PublicFormat.Raw
         )
+
+
+def fingerprint_of(public_key: bytes) -> str:
+    """Return how people compare a key: SHA256 and 64 hexadecimal digits.
+
+    Args:
+        public_key: The raw 32 bytes.
+    """
+    return f"SHA256:{hashlib.sha256(public_key).hexdigest()}"

@@ -14,12 +14,24 @@ from typing import Any, Generic, NoReturn, TypeVar
 from pydantic import ValidationError
 
 from curator.errors import MalformedRequest
+from curator.mechanisms.adversarial_dp_sinkhorn import AdversarialDpSinkhorn
+from curator.mechanisms.adversarial_dp_sinkhorn_spec import AdversarialDpSinkhornSpec
+from curator.mechanisms.dp_cgan import DpCgan
+from curator.mechanisms.dp_cgan_spec import DpCganSpec
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn, DpSinkhornSpec
 from curator.mechanisms.dp_swd import DpSwd, DpSwdSpec
+from curator.mechanisms.dp_swd_features import DpSwdFeatures
+from curator.mechanisms.dp_swd_features_spec import DpSwdFeaturesSpec
+from curator.mechanisms.g_pate import GPate
+from curator.mechanisms.g_pate_spec import GPateSpec
+from curator.mechanisms.gs_wgan_decoupled import GsWganDecoupled, GsWganDecoupledSpec
 from curator.mechanisms.gs_wgan_mean import GsWganMean
 from curator.mechanisms.gs_wgan_mean_spec import GsWganMeanSpec
+from curator.mechanisms.gs_wgan_round_robin import GsWganRoundRobin
 from curator.mechanisms.mean_embedding import MeanEmbedding
 from curator.mechanisms.mean_embedding_spec import MeanEmbeddingSpec
+from curator.mechanisms.pate_gan import PateGan
+from curator.mechanisms.pate_gan_spec import PateGanSpec
 from curator.mechanisms.specification import Specification, canonical_json
 from curator.privacy.records import ImageSpace
 
@@ -34,7 +46,19 @@ __all__ = [
 
 MAX_PARAMETER_BYTES = 16 * 1024
 
-CataloguedMechanism = DpSinkhorn | DpSwd | GsWganMean | MeanEmbedding
+CataloguedMechanism = (
+    AdversarialDpSinkhorn
+    | DpCgan
+    | DpSinkhorn
+    | DpSwd
+    | DpSwdFeatures
+    | GPate
+    | GsWganDecoupled
+    | GsWganMean
+    | GsWganRoundRobin
+    | MeanEmbedding
+    | PateGan
+)
 """Every mechanism of the catalogue; each has its `spec`."""
 
 _MAX_PROBLEMS = 8
@@ -67,10 +91,17 @@ class _Entry(Generic[S]):
 
 
 _CATALOGUE: dict[str, _Entry[Any]] = {
+    "adversarial-dp-sinkhorn": _Entry(AdversarialDpSinkhornSpec, AdversarialDpSinkhorn),
+    "dp-cgan": _Entry(DpCganSpec, DpCgan),
     "dp-sinkhorn": _Entry(DpSinkhornSpec, DpSinkhorn),
     "dp-swd": _Entry(DpSwdSpec, DpSwd),
+    "dp-swd-features": _Entry(DpSwdFeaturesSpec, DpSwdFeatures),
+    "g-pate": _Entry(GPateSpec, GPate),
+    "gs-wgan-decoupled": _Entry(GsWganDecoupledSpec, GsWganDecoupled),
     "gs-wgan-mean": _Entry(GsWganMeanSpec, GsWganMean),
+    "gs-wgan-round-robin": _Entry(GsWganMeanSpec, GsWganRoundRobin),
     "mean-embedding": _Entry(MeanEmbeddingSpec, MeanEmbedding),
+    "pate-gan": _Entry(PateGanSpec, PateGan),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeGuard
 
 from curator.mechanisms.mechanism import (
+    NumberedMechanism,
     ReleasedOnceMechanism,
     SampledMechanism,
     ServedMechanism,
@@ -39,6 +40,15 @@ def is_released_once(mechanism: ServedMechanism) -> TypeGuard[ReleasedOnceMechan
         mechanism: Of a run.
     """
     return _is(mechanism, ReleasedOnceMechanism)
+
+
+def is_numbered(mechanism: StatefulMechanism) -> TypeGuard[NumberedMechanism]:
+    """Return whether a mechanism is told the number of each step.
+
+    Args:
+        mechanism: Of a run.
+    """
+    return _is(mechanism, NumberedMechanism)
 
 
 def _is(mechanism: ServedMechanism, protocol: type) -> bool:

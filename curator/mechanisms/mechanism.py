@@ -8,10 +8,12 @@ keep a private state from one to the next.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from curator.privacy.event import PrivacyEvent, SamplingRate
     from curator.privacy.noise import NoiseSource
     from curator.privacy.private import Private
@@ -76,14 +78,24 @@ class ReleasedOnceMechanism(Mechanism, Protocol):
         ...
 
 
+Durability = Literal["replay", "every-step"]
+"""`replay`: the next state follows from the state and the samples, whatever the noise, so samples
+are kept, and the state now and then. `every-step`: the state is kept before each answer leaves."""
+
+
 @runtime_checkable
 class StatefulMechanism(Mechanism, Protocol):
     """Pays for each gradient, and keeps a private state that is never released.
 
-    The state is a function of the records, of the samples of earlier steps and of public seeds. It
-    is never made from anything that was drawn in secret, and lives as long as the process that
-    holds the run.
+    The state is a function of the records, of the samples of earlier steps, of public seeds and of
+    what was released. It is never made from a secret selection. It outlives the process that holds
+    the run: `durability` says how.
     """
+
+    @property
+    def durability(self) -> Durability:
+        """How the state is kept through a crash; the same for every run of a mechanism."""
+        ...
 
     def start(self, batches: Iterable[Private[RecordBatch]]) -> Any:
         """Return the state before the first step; `batches` as for a mechanism of one release."""
@@ -91,6 +103,38 @@ class StatefulMechanism(Mechanism, Protocol):
 
     def gradient(self, state: Any, samples: Samples, noise: NoiseSource) -> tuple[Any, Release]:
         """Return the next state and a noisy gradient with respect to the images."""
+        ...
+
+    def pack(self, state: Any) -> dict[str, Tensor]:
+        """Return all of a state that the records do not say, as tensors of the processor.
+
+        The names are words of letters, digits, dots and underscores; shapes and types are public.
+        """
+        ...
+
+    def unpack(self, tensors: Mapping[str, Tensor], batches: Iterable[Private[RecordBatch]]) -> Any:
+        """Return the state that was packed, bit for bit; `batches` as for `start`."""
+        ...
+
+
+@runtime_checkable
+class SampledStatefulMechanism(StatefulMechanism, Protocol):
+    """Pays for each gradient, and keeps a state that noised sums over fresh samples train.
+
+    The `batches` of `start` and `unpack` are then an endless stream of fresh Poisson samples, and
+    the state keeps the stream: each batch that a step takes from it is paid for by that step.
+    """
+
+    sampling_rate: SamplingRate
+    capacity: int
+
+
+@runtime_checkable
+class NumberedMechanism(StatefulMechanism, Protocol):
+    """Its cost relies on the number of each step, which the ledger keeps and never gives twice."""
+
+    def numbered(self, state: Any, step: int) -> Any:
+        """Return the state with the number of the step that comes, counted from one."""
         ...
 
 

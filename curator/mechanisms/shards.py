@@ -36,6 +36,18 @@ class Shards:
     labels_KP: Tensor
     counts_K: Tensor
 
+    def on(self, device: torch.device) -> Shards:
+        """Return the shards with their rows on a device; the counts stay on the processor.
+
+        Args:
+            device: Of this process.
+        """
+        return Shards(
+            levels_KPD=self.levels_KPD.to(device),
+            labels_KP=self.labels_KP.to(device),
+            counts_K=self.counts_K,
+        )
+
     def __repr__(self) -> str:
         """Return a constant, whatever is inside."""
         return "Shards(<sealed>)"

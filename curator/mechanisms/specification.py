@@ -66,6 +66,9 @@ def check_rows(samples: Samples, space: ImageSpace, num_rows: range) -> None:
     Privacy:
         Reads the request and public facts only.
     """
+    if samples.weights:
+        detail = "weights: this mechanism takes images, and no weights"
+        raise MalformedRequest(detail)
     if samples.images_ND.ndim != 2 or samples.images_ND.shape[1] != space.dimension:
         detail = f"images: expected rows of {space.dimension} pixels"
         raise MalformedRequest(detail)

@@ -8,10 +8,12 @@ from typing import Annotated, Final, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from curator.privacy.adjacency import Adjacency, Relation, Unit
-from curator.privacy.budget import Budget
+from curator.privacy.budget import REHEARSAL_EPSILON, Budget
 from curator.privacy.records import ImageSpace
 
 DATASET_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+REHEARSAL_PREFIX: Final = "rehearsal-"
+"""Every rehearsal's name begins so, and no other name does: it is seen wherever a name is."""
 DatasetName = Annotated[str, StringConstraints(pattern=rf"^{DATASET_NAME.pattern}$")]
 ClassName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 
@@ -23,6 +25,9 @@ class DatasetFacts(BaseModel):
     add-or-remove the true size is private. Sizes count units and the rate is a unit's, so groups
     where the unit is a group; `capacity` always counts rows. A group keeps at most
     `max_records_per_group` records, which is null where the unit is a record.
+
+    A rehearsal holds public images and has no limit. The flag, the name and the budget say so
+    together or not at all, so that no single mistake makes one of private images.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -42,6 +47,7 @@ class DatasetFacts(BaseModel):
     max_records_per_group: int | None = Field(default=None, ge=1)
     epsilon: float
     delta: float
+    rehearsal: bool = False
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -56,6 +62,12 @@ class DatasetFacts(BaseModel):
             raise ValueError(msg)
         if (self.max_records_per_group or 1) > self.capacity:
             msg = "max_records_per_group must not be above capacity"
+            raise ValueError(msg)
+        if not self.rehearsal == is_rehearsal(self.name) == (self.epsilon == REHEARSAL_EPSILON):
+            msg = (
+                "only 'curator rehearse' makes data sets without a limit, and their names begin "
+                f"with {REHEARSAL_PREFIX}"
+            )
             raise ValueError(msg)
         _ = self.space, self.budget  # both check their own numbers
         return self
@@ -80,3 +92,12 @@ class DatasetFacts(BaseModel):
     def adjacency(self) -> Adjacency:
         """The neighbouring relation of every guarantee about this data set."""
         return Adjacency(relation=self.relation, unit=self.unit)
+
+
+def is_rehearsal(name: str) -> bool:
+    """Whether a data set of this name is a rehearsal's.
+
+    Args:
+        name: Of a data set.
+    """
+    return name.startswith(REHEARSAL_PREFIX)

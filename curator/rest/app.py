@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 
 from fastapi import Depends, FastAPI, Response
 
 from curator.clock import utc_now
+from curator.identity.signing import fingerprint_of
 from curator.identity.tokens import TokenTable
 from curator.rest.dashboard import Watched, add_dashboard, add_metrics
 from curator.rest.door import caller_of, create_door
-from curator.rest.models import BudgetAnswer, Dataset, Head, Readiness, Run
+from curator.rest.models import BudgetAnswer, Dataset, Head, Identity, Readiness, Run
+from curator.rest.plan import add_plan
 from curator.rest.problems import document_problems
 from curator.rest.sessions import Sessions
 from curator.rest.shield import add_shield
@@ -43,7 +46,8 @@ def create_app(
         signer: Signs privacy certificates.
 
     Returns:
-        The application; it reads the ledger and never writes.
+        The application; it reads the ledger and never writes. A plan is asked with POST because
+        of its length, and changes nothing either.
     """
     sessions = Sessions(tokens)
     app = FastAPI(
@@ -55,7 +59,9 @@ def create_app(
         dependencies=[Depends(create_door(tokens, sessions))],
     )
     _add_datasets(app, context)
+    add_plan(app, context)
     _add_runs(app, context)
+    _add_identity(app, signer)
     _add_health(app, is_ready)
     watched = Watched(context=context, signer=signer, clock=utc_now, is_ready=is_ready)
     add_dashboard(app, watched)
@@ -103,6 +109,16 @@ def _add_runs(app: FastAPI, context: Context) -> None:
         """The ledger's last entry, to be kept elsewhere; for the steward and the auditor."""
         sequence, digest = context.ledger.head()
         return Head(sequence=sequence, digest=digest)
+
+
+def _add_identity(app: FastAPI, signer: Signer) -> None:
+    @app.get("/v1/identity", tags=["identity"])
+    def get_identity() -> Identity:
+        """The key that signs certificates, to be compared with what the steward tells you."""
+        key = signer.public_key()
+        return Identity(
+            certificate_key=base64.b64encode(key).decode(), fingerprint=fingerprint_of(key)
+        )
 
 
 def _add_health(app: FastAPI, is_ready: Callable[[], bool]) -> None:

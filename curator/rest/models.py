@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from curator.ledger.ledger import NOTHING, Account, RunState, Statement
-from curator.privacy.facts import DatasetFacts
+from curator.privacy.facts import DatasetFacts, is_rehearsal
 
 
 class Readiness(BaseModel):
@@ -19,6 +19,13 @@ class Head(BaseModel):
 
     sequence: int
     digest: str
+
+
+class Identity(BaseModel):
+    """The key that signs this curator's certificates: Ed25519, base64, and its fingerprint."""
+
+    certificate_key: str
+    fingerprint: str
 
 
 class Dataset(BaseModel):
@@ -37,6 +44,7 @@ class Dataset(BaseModel):
     max_records_per_group: int | None
     epsilon: float
     delta: float
+    rehearsal: bool
     policy: dict[str, str]
 
     @classmethod
@@ -61,6 +69,7 @@ class Dataset(BaseModel):
             max_records_per_group=facts.max_records_per_group,
             epsilon=facts.epsilon,
             delta=facts.delta,
+            rehearsal=facts.rehearsal,
             policy=policy,
         )
 
@@ -157,6 +166,7 @@ class BudgetAnswer(BaseModel):
     unit: str
     accountant: str
     status: str
+    rehearsal: bool
     epsilon: Epsilon
     delta: Delta
     your_share: Share | None
@@ -181,6 +191,7 @@ class BudgetAnswer(BaseModel):
             unit=statement.adjacency.unit,
             accountant=statement.accountant,
             status=statement.status,
+            rehearsal=is_rehearsal(statement.dataset),
             epsilon=Epsilon(
                 registered=statement.budget.epsilon,
                 budget=statement.cap,

@@ -12,6 +12,8 @@ from curator.service.caller import Role
 
 _EVERY_ROLE = frozenset(Role)
 _READS_EVERYTHING = frozenset({Role.STEWARD, Role.AUDITOR})
+_PLANS = frozenset({Role.STEWARD, Role.ANALYST})
+"""Those who may over gRPC."""
 
 OPEN_ROUTES: Final = frozenset({"/healthz", "/readyz", "/sign-in", "/sign-out"})
 """Answered to strangers too, as is the schema: they say nothing about data or callers."""
@@ -23,6 +25,8 @@ PERMISSIONS: Final[dict[str, frozenset[Role]]] = {
     "/v1/datasets": _EVERY_ROLE,
     "/v1/datasets/{name}": _EVERY_ROLE,
     "/v1/datasets/{name}/budget": _EVERY_ROLE,
+    "/v1/datasets/{name}/plan": _PLANS,
+    "/v1/identity": _EVERY_ROLE,
     "/v1/runs": _EVERY_ROLE,
     "/v1/runs/{run_id}": _EVERY_ROLE,
     "/v1/ledger/head": _READS_EVERYTHING,

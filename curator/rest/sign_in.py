@@ -12,6 +12,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import RedirectResponse
 
 from curator.errors import MalformedRequest, Unauthenticated
+from curator.rest.body import read_body
 from curator.rest.door import COOKIE, refuse_other_sites
 from curator.rest.pages import HEADERS, Page
 from curator.rest.sessions import SECONDS, Sessions
@@ -64,11 +65,7 @@ async def _token(request: Request) -> str:
     Raises:
         MalformedRequest: If the body is too long, or is not a form with one token.
     """
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > _MOST_BYTES:
-            raise MalformedRequest
+    body = await read_body(request, _MOST_BYTES)
     try:
         fields = parse_qs(body.decode("ascii"), strict_parsing=True, max_num_fields=4)
     except ValueError:

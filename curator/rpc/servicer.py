@@ -11,6 +11,7 @@ from curator.errors import Unavailable
 from curator.ledger.ledger import RunState
 from curator.privacy.facts import DatasetFacts
 from curator.rpc import codec
+from curator.rpc.plan_codec import decode_plan_request, encode_plan
 from curator.rpc.release_codec import encode_release
 from curator.rpc.shield import caller_of
 from curator.service.certificate import Signer, issue_certificate
@@ -19,7 +20,8 @@ from curator.service.context import Context
 from curator.service.download_release import download_release
 from curator.service.find_run import facts_of_run
 from curator.service.open_run import RunRequest, open_run
-from curator.service.plan_run import PlanRequest, plan_run
+from curator.service.plan_run import plan_run
+from curator.service.prepare_step import prepare_step
 from curator.service.release_gradient import release_gradient
 from curator.service.report import (
     describe_dataset,
@@ -62,20 +64,8 @@ class WeirServicer(service_pb2_grpc.WeirServiceServicer):
         self, request: run_pb2.PlanRunRequest, context: grpc.ServicerContext
     ) -> run_pb2.Plan:
         """Return what a run would cost; charges nothing."""
-        caller = caller_of(context)
-        target = request.WhichOneof("target")
-        plan = plan_run(
-            self._context,
-            caller,
-            PlanRequest(
-                dataset=request.dataset,
-                mechanism=request.choice.mechanism,
-                parameters_json=request.choice.parameters,
-                num_steps=request.num_steps if target == "num_steps" else None,
-                epsilon=request.epsilon if target == "epsilon" else None,
-            ),
-        )
-        return codec.encode_plan(plan)
+        asked = decode_plan_request(request)
+        return encode_plan(plan_run(self._context, caller_of(context), asked))
 
     def OpenRun(
         self, request: run_pb2.OpenRunRequest, context: grpc.ServicerContext
@@ -126,6 +116,7 @@ class WeirServicer(service_pb2_grpc.WeirServiceServicer):
         """Answer steps in the order in which they arrive."""
         for request in request_iterator:
             yield self.Step(request, context)
+            prepare_step(self._context, request.run_id)
 
     def CloseRun(
         self, request: run_pb2.CloseRunRequest, context: grpc.ServicerContext

@@ -13,10 +13,13 @@ from typing import Any, Protocol
 
 from curator.accounting.event_text import event_from_text
 from curator.ledger.ledger import RunState
+from curator.privacy.facts import is_rehearsal
 from curator.service.context import Context
+from curator.service.rehearsal import WORDS
 from curator.service.run_alone import epsilon_alone
 
 FORMAT = "weir-privacy-certificate-1"
+REHEARSAL_FORMAT = "weir-rehearsal-certificate-1"
 
 
 class Signer(Protocol):
@@ -70,13 +73,16 @@ def _statement(context: Context, state: RunState) -> dict[str, Any]:
     while (head := context.ledger.head()) != (sequence, digest):  # both must be of one moment
         sequence, digest = head
         totals = context.ledger.statement(state.dataset)
+    rehearsal = is_rehearsal(state.dataset)
+    promise = {"epsilon": totals.budget.epsilon, "delta": totals.budget.delta}
     return {
-        "format": FORMAT,
+        "format": REHEARSAL_FORMAT if rehearsal else FORMAT,
+        **({"rehearsal": WORDS} if rehearsal else {}),
         "dataset": {
             "name": state.dataset,
             "adjacency": str(totals.adjacency),
             "unit": str(totals.adjacency.unit),
-            "promise": {"epsilon": totals.budget.epsilon, "delta": totals.budget.delta},
+            "promise": None if rehearsal else promise,
             "cap_now": totals.cap,
             "spent_epsilon": totals.spent_epsilon,
             "accountant": totals.accountant,

@@ -84,3 +84,5 @@ def _end_orphan(context: Context, state: RunState, reason: str) -> None:
             raise Unavailable
         run = context.ledger.adopt_run(state.run_id, context.holder)
         context.ledger.close_run(run.run_id, context.holder, run.epoch, run.used, reason)
+        if context.states is not None:
+            context.states.forget_run(run)

@@ -15,6 +15,7 @@ from curator.privacy.facts import DatasetFacts
 from curator.privacy.noise import NoiseSource
 from curator.service.live_run import LiveRun
 from curator.service.response_slot import WHEN_READY, ResponseSlot
+from curator.service.state_folder import StateFolder
 from curator.service.step_rate import StepRates
 from curator.telemetry.requests import Telemetry
 
@@ -42,6 +43,8 @@ class Context:
     max_open_runs: int = 64  # of one analyst, over all data sets
     check_holder: Callable[[], None] = lambda: None  # raises HolderLost when others may adopt
     load: Callable[[str], ServedDataset | None] = lambda _: None  # of a data set added since
+    preparing: Executor | None = None  # for steps that make a state, so that others do not wait
+    states: StateFolder | None = None  # of stateful mechanisms; without it a restart ends them
     slot: ResponseSlot = WHEN_READY
     monotonic: Callable[[], float] = time.monotonic
     telemetry: Telemetry = field(default_factory=Telemetry)

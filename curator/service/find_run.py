@@ -7,7 +7,8 @@ import re
 from curator.errors import RunClosed, UnknownRun
 from curator.ledger.ledger import RunState
 from curator.mechanisms.catalogue import parse_mechanism
-from curator.mechanisms.mechanism import ReleasedOnceMechanism, StatefulMechanism
+from curator.mechanisms.kinds import is_released_once, is_stateful
+from curator.privacy.event import NoEvent
 from curator.privacy.facts import DatasetFacts
 from curator.sanitizer.stored import decode_release
 from curator.service.caller import Caller
@@ -97,25 +98,41 @@ def _adopt(context: Context, state: RunState) -> LiveRun:
 
     Raises:
         RunClosed: If it is closed, or what it needs was lost with the process that had it: its one
-            release, or the state of a mechanism that keeps one.
+            release, or the files of a mechanism's state.
     """
     if not state.is_open:
         raise RunClosed
     state = context.ledger.adopt_run(state.run_id, context.holder)
     live = make_live(context, state)
-    if isinstance(live.mechanism, ReleasedOnceMechanism) and live.released is None:
+    if is_released_once(live.mechanism) and live.released is None:
         context.ledger.close_run(
             state.run_id, context.holder, state.epoch, state.used, "release lost in a crash"
         )
         msg = "its one release was lost in a crash; what was charged is never noised again for free"
         raise RunClosed(msg)
-    if isinstance(live.mechanism, StatefulMechanism) and state.used:
+    if is_stateful(live.mechanism) and live.held is None:
         context.ledger.close_run(
-            state.run_id, context.holder, state.epoch, state.used, "state lost in a restart"
+            state.run_id, context.holder, state.epoch, state.used, "state lost"
         )
-        msg = "its state was lost with the process that held it; what was not used is returned"
+        msg = "its state was lost with its files; what was not used is returned"
         raise RunClosed(msg)
+    if not state.setup_begun:
+        charge_setup_of_state(context, live)
     return live
+
+
+def charge_setup_of_state(context: Context, live: LiveRun) -> None:
+    """Charge what a mechanism with a state costs beside its steps, for good, before the first.
+
+    Args:
+        context: The collaborators.
+        live: A run that this process holds and whose setup was not charged.
+
+    Raises:
+        LedgerUnavailable: If it may not be durable.
+    """
+    if is_stateful(live.mechanism) and not isinstance(live.mechanism.setup_event(), NoEvent):
+        context.ledger.begin_setup(live.run_id, context.holder, live.epoch)
 
 
 def make_live(context: Context, state: RunState) -> LiveRun:
@@ -143,8 +160,16 @@ def make_live(context: Context, state: RunState) -> LiveRun:
         records=context.records_of(state.dataset),
         policy=StewardPolicy.of(context.ledger.dataset(state.dataset)),
         mechanism=mechanism,
-        held=HeldState(state.used) if isinstance(mechanism, StatefulMechanism) else None,
+        held=_held(context, state) if is_stateful(mechanism) else None,
         released=None if payload is None else decode_release(payload),
         spent_epsilon=statement.spent_epsilon,
         touched_at=context.monotonic(),
     )
+
+
+def _held(context: Context, state: RunState) -> HeldState | None:
+    """Return what holds a run's private state, None if it was lost."""
+    if context.states is not None:
+        kept = context.states.open(state)
+        return None if kept is None else HeldState(state.used, kept)
+    return None if state.used else HeldState(0)

@@ -1,7 +1,8 @@
-"""The private state of one run, in the memory of the process that holds the run and nowhere else.
+"""The private state of one run, in the memory of the process that holds it and on its disk.
 
 Steps pass through one at a time, in the order of their numbers, so the state is a function of the
-records and of what was asked. It is made by the first charged step and forgotten when the run ends.
+records and of what was asked. It is made, or restored, by the first charged step that comes here,
+and forgotten when the run ends.
 """
 
 from __future__ import annotations
@@ -14,20 +15,23 @@ from curator.mechanisms.mechanism import StatefulMechanism
 from curator.privacy.noise import NoiseSource
 from curator.privacy.records import Samples
 from curator.privacy.release import Release
-
-_ROWS = 512
+from curator.service.kept_state import KeptState
+from curator.service.private_batches import private_batches
+from curator.service.state_step import state_step
 
 
 @final
 class HeldState:
     """What a stateful mechanism remembers between the steps of a run."""
 
-    def __init__(self, used: int) -> None:
+    def __init__(self, used: int, kept: KeptState | None = None) -> None:
         """Remember nothing yet.
 
         Args:
             used: Steps of the run that will not come again.
+            kept: The run's files; without them a restart ends the run.
         """
+        self._kept = kept
         self._passed = used
         self._last: int | None = None  # the last step that will come, once the run has ended
         self._turn = threading.Condition()
@@ -36,6 +40,11 @@ class HeldState:
     def __repr__(self) -> str:
         """Return a constant, whatever is inside."""
         return "HeldState(<sealed>)"
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a step need not make or restore the state first."""
+        return self._state is not None
 
     def step(
         self,
@@ -48,24 +57,30 @@ class HeldState:
         """Compute one charged step, after all that were claimed before it.
 
         A step is handed to the executor when the one before it was answered; should it come sooner,
-        it waits here. A step that fails leaves the state as it was.
+        it waits here. A step that fails leaves the state as it was. No answer leaves before what it
+        takes to go on after a crash is on the disk.
 
         Args:
             step: Its number.
             mechanism: Of the run.
-            records: Of the data set; read by the first step, and by no other.
+            records: Of the data set; read by the first step that comes here, and by no other.
             samples: Of this step.
             noise: Secret randomness.
 
         Returns:
             The release.
         """
+        samples = samples.copied()  # as what is read from a disk lies in memory
         with self._turn:
             self._turn.wait_for(lambda: self._passed == step - 1)
             try:
                 if self._state is None:
-                    self._state = mechanism.start(records.batches(_ROWS))
-                self._state, release = mechanism.gradient(self._state, samples, noise)
+                    self._state = self._first(mechanism, records, noise)
+                if self._kept is not None:
+                    self._kept.before(mechanism, step, samples)
+                self._state, release = state_step(mechanism, self._state, step, samples, noise)
+                if self._kept is not None:
+                    self._kept.after(mechanism, step, self._state)
             finally:
                 self._passed = step
                 self._turn.notify_all()
@@ -84,3 +99,12 @@ class HeldState:
     def _forget(self) -> None:
         if self._last is not None and self._passed >= self._last:
             self._state = None
+            if self._kept is not None:
+                self._kept.forget()
+
+    def _first(
+        self, mechanism: StatefulMechanism, records: PrivateRecords, noise: NoiseSource
+    ) -> Any:
+        if self._kept is None:
+            return mechanism.start(private_batches(mechanism, records, noise))
+        return self._kept.restore(mechanism, records, noise)

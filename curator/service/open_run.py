@@ -14,7 +14,7 @@ from curator.privacy.event import check_num_steps
 from curator.sanitizer.stored import encode_release
 from curator.service.caller import Caller
 from curator.service.context import Context
-from curator.service.find_run import make_live, run_of
+from curator.service.find_run import charge_setup_of_state, make_live, run_of
 from curator.service.live_run import LiveRun
 from curator.service.policy import check_policy
 from curator.service.steward_policy import StewardPolicy
@@ -108,13 +108,15 @@ def _prepare(context: Context, live: LiveRun) -> None:
         CuratorError: If it could not be charged, or failed after it was; the run is closed.
     """
     mechanism = live.mechanism
-    if not isinstance(mechanism, ReleasedOnceMechanism):
-        return
     try:
-        context.ledger.begin_setup(live.run_id, context.holder, live.epoch)
+        charge_setup_of_state(context, live)
+        if isinstance(mechanism, ReleasedOnceMechanism):
+            context.ledger.begin_setup(live.run_id, context.holder, live.epoch)
     except CuratorError:  # in the ledger's own words: nothing private was read yet
         _give_up(context, live)
         raise
+    if not isinstance(mechanism, ReleasedOnceMechanism):
+        return
     try:
         release = mechanism.setup(live.records.batches(_SETUP_ROWS), context.noise)
         context.ledger.store_setup(live.run_id, context.holder, live.epoch, encode_release(release))

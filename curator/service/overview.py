@@ -63,6 +63,11 @@ class Overview:
     num_closed_runs: int
     refusals: tuple[tuple[str, str, int], ...]  # caller, reason, how often since the start
 
+    @property
+    def is_rehearsal(self) -> bool:
+        """Whether all this is about public data without a limit."""
+        return any(dataset.facts.rehearsal for dataset in self.datasets)
+
 
 def overview(
     context: Context, history: History, caller: Caller, at: datetime, *, is_ready: bool

@@ -1,32 +1,41 @@
-"""What a run would cost, or how many steps a budget affords; charges nothing."""
+"""What a run would cost, what a budget affords, or which noise reaches both; charges nothing."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from curator.accounting.cost import event_cost
-from curator.accounting.rule import BudgetRule
 from curator.errors import MalformedRequest
-from curator.ledger.ledger import NOTHING, Statement
+from curator.ledger.ledger import Statement
 from curator.mechanisms.catalogue import parse_mechanism
-from curator.privacy.budget import Budget
-from curator.privacy.event import MAX_STEPS, check_num_steps
+from curator.mechanisms.mechanism import ServedMechanism
+from curator.privacy.event import check_num_steps
 from curator.service.caller import Caller
 from curator.service.context import Context
+from curator.service.plan_advice import Planned, advice
+from curator.service.plan_noise import noise_for, with_noise
+from curator.service.plan_table import MOST_POINTS, Axis, Grid, PlanPoint, plan_points
 from curator.service.policy import check_policy
+from curator.service.pricing import Limits, Price
 from curator.service.run_alone import epsilon_alone
 from curator.service.steward_policy import StewardPolicy
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlanRequest:
-    """Exactly one of `num_steps` and `epsilon`, or neither for all that is left."""
+    """Steps ask for epsilon, an epsilon for steps, both for noise, neither for all that is left.
+
+    `alone` also asks for the run's own epsilon, which takes seconds; `points` for a table.
+    """
 
     dataset: str
     mechanism: str
     parameters_json: str
     num_steps: int | None = None
     epsilon: float | None = None
+    alone: bool = True
+    axis: Axis = Axis.STEPS
+    points: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,18 +45,24 @@ class Plan:
     num_steps: int
     affordable_steps: int
     epsilon_after: float
-    epsilon_alone: float
+    epsilon_alone: float | None
     fits: bool
     statement: Statement
+    noise_multiplier: float
+    points: tuple[PlanPoint, ...] = ()
+    advice: tuple[str, ...] = ()
 
 
-def plan_run(context: Context, caller: Caller, request: PlanRequest) -> Plan:
+def plan_run(
+    context: Context, caller: Caller, request: PlanRequest, policy: StewardPolicy | None = None
+) -> Plan:
     """Plan a run.
 
     Args:
         context: The collaborators.
         caller: Who asks, and may have a cap of its own.
         request: What is asked.
+        policy: Instead of the steward's present one, to try another.
 
     Returns:
         The plan; `num_steps` is 0 when the target affords not one step.
@@ -58,56 +73,89 @@ def plan_run(context: Context, caller: Caller, request: PlanRequest) -> Plan:
         NotPermitted: If the policy of the data set forbids the parameters.
     """
     facts = context.served(request.dataset).facts
-    mechanism = parse_mechanism(request.mechanism, request.parameters_json, facts.space)
+    limits = Limits.of(context, caller, request.dataset, policy)
+    _check(request)
+
+    def parse(noise_multiplier: float) -> ServedMechanism:
+        text = with_noise(request.parameters_json, noise_multiplier)
+        return parse_mechanism(request.mechanism, text, facts.space)
+
+    solved = request.num_steps is not None and request.epsilon is not None
+    if request.num_steps is not None and request.epsilon is not None:
+        check_policy(parse(1.0), facts)
+        mechanism = parse(noise_for(limits, parse, request.num_steps, request.epsilon))
+    else:
+        mechanism = parse_mechanism(request.mechanism, request.parameters_json, facts.space)
     check_policy(mechanism, facts)
-    policy = StewardPolicy.of(context.ledger.dataset(request.dataset))
-    policy.check_mechanism(request.mechanism, mechanism)
-    setup, step = event_cost(mechanism.setup_event()), event_cost(mechanism.step_event())
-    account = context.ledger.account(request.dataset)
-    rule, reserved = account.rule, account.reserved
-    affordable = rule.affordable_steps(reserved, setup, step, policy.max_steps or MAX_STEPS)
-    share = context.ledger.share(request.dataset, caller.name)
-    if share is not None:
-        affordable = share.rule.affordable_steps(share.reserved, setup, step, affordable)
-    alone = policy.epsilon_rule(facts.delta)
-    if alone is not None:
-        affordable = alone.affordable_steps(NOTHING, setup, step, affordable)
+    limits.policy.check_mechanism(request.mechanism, mechanism)
+    price = Price.of(mechanism)
+    planned = Planned(
+        limits=limits,
+        mechanism=mechanism,
+        price=price,
+        num_steps=_steps(limits, price, request),
+        affordable_steps=limits.affordable_steps(price),
+        noise_multiplier=mechanism.noise_multiplier,
+    )
+    return Plan(
+        num_steps=planned.num_steps,
+        affordable_steps=planned.affordable_steps,
+        epsilon_after=limits.epsilon_after(price, planned.num_steps),
+        epsilon_alone=_alone(context, planned) if request.alone else None,
+        fits=planned.num_steps <= planned.affordable_steps,
+        statement=context.ledger.statement(request.dataset),
+        noise_multiplier=planned.noise_multiplier,
+        points=_points(planned, parse, request),
+        advice=advice(planned, parse, with_noise=not solved) if request.points else (),
+    )
+
+
+def _check(request: PlanRequest) -> None:
+    """Check the numbers that are no parameter.
+
+    Raises:
+        MalformedRequest: If one is out of range.
+    """
+    if not 0 <= request.points <= MOST_POINTS:
+        msg = f"points: at most {MOST_POINTS}"
+        raise MalformedRequest(msg, "points")
     if request.num_steps is not None:
         try:
             check_num_steps(request.num_steps)
         except ValueError as error:
-            raise MalformedRequest(str(error)) from None
-        num_steps = request.num_steps
-    elif request.epsilon is not None:
-        target = _target_rule(rule, request.epsilon)
-        num_steps = target.affordable_steps(reserved, setup, step, MAX_STEPS)
-    else:
-        num_steps = affordable
-    total = reserved + setup + step * num_steps
-    return Plan(
-        num_steps=num_steps,
-        affordable_steps=affordable,
-        epsilon_after=rule.spent_epsilon(total),
-        epsilon_alone=epsilon_alone(
-            context.planner,
-            mechanism.setup_event(),
-            mechanism.step_event(),
-            num_steps,
-            facts.delta,
-        ),
-        fits=num_steps <= affordable,
-        statement=context.ledger.statement(request.dataset),
+            raise MalformedRequest(str(error), "num_steps") from None
+
+
+def _steps(limits: Limits, price: Price, request: PlanRequest) -> int:
+    if request.num_steps is not None:
+        return request.num_steps
+    if request.epsilon is not None:
+        return limits.steps_to(price, request.epsilon)
+    return limits.affordable_steps(price)
+
+
+def _alone(context: Context, planned: Planned) -> float:
+    mechanism = planned.mechanism
+    return epsilon_alone(
+        context.planner,
+        mechanism.setup_event(),
+        mechanism.step_event(),
+        planned.num_steps,
+        planned.limits.facts.delta,
     )
 
 
-def _target_rule(rule: BudgetRule, epsilon: float) -> BudgetRule:
-    """Return the data set's rule with a lower cap.
-
-    Raises:
-        MalformedRequest: If the target is not a budget.
-    """
-    try:
-        target = Budget(epsilon=epsilon, delta=rule.budget.delta)
-    except ValueError as error:
-        raise MalformedRequest(str(error)) from None
-    return replace(rule, budget=target) if target.epsilon < rule.budget.epsilon else rule
+def _points(
+    planned: Planned, parse: Callable[[float], ServedMechanism], request: PlanRequest
+) -> tuple[PlanPoint, ...]:
+    if not request.points:
+        return ()
+    cap = planned.limits.rule.budget.epsilon
+    grid = Grid(
+        axis=request.axis,
+        points=request.points,
+        num_steps=request.num_steps,
+        epsilon=cap if request.epsilon is None else min(request.epsilon, cap),
+        noise_multiplier=planned.noise_multiplier,
+    )
+    return plan_points(planned.limits, parse, grid)

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from curator.errors import PolicyRefused
+from curator.mechanisms.dp_cgan import DpCgan
 from curator.mechanisms.dp_swd import DpSwd
-from curator.mechanisms.mechanism import SampledMechanism, ServedMechanism
+from curator.mechanisms.dp_swd_features import DpSwdFeatures
+from curator.mechanisms.mechanism import (
+    SampledMechanism,
+    SampledStatefulMechanism,
+    ServedMechanism,
+)
 from curator.privacy.event import SamplingRate
 from curator.privacy.facts import DatasetFacts
 
@@ -20,7 +26,7 @@ def check_policy(mechanism: ServedMechanism, facts: DatasetFacts) -> None:
         PolicyRefused: If the sampling rate or the capacity is above the declared one, or a bound
             that the cost relies on is below it.
     """
-    if not isinstance(mechanism, SampledMechanism):
+    if not isinstance(mechanism, SampledMechanism | SampledStatefulMechanism):
         return
     if mechanism.sampling_rate.exact > SamplingRate.at_least(facts.sampling_rate).exact:
         msg = f"sampling_rate may be at most {facts.sampling_rate:.6g} on this data set"
@@ -28,11 +34,11 @@ def check_policy(mechanism: ServedMechanism, facts: DatasetFacts) -> None:
     if mechanism.capacity > facts.capacity:
         msg = f"capacity may be at most {facts.capacity} on this data set"
         raise PolicyRefused(msg)
-    if isinstance(mechanism, DpSwd):
+    if isinstance(mechanism, DpCgan | DpSwd | DpSwdFeatures):
         _check_bounds(mechanism, facts)
 
 
-def _check_bounds(mechanism: DpSwd, facts: DatasetFacts) -> None:
+def _check_bounds(mechanism: DpCgan | DpSwd | DpSwdFeatures, facts: DatasetFacts) -> None:
     """Refuse bounds that the data set may exceed: its cost would be under-counted.
 
     Raises:

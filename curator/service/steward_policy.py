@@ -12,7 +12,11 @@ from curator.accounting.rule import BudgetRule
 from curator.errors import PolicyRefused
 from curator.ledger.records import DatasetState, RunOpening, allotment_rule
 from curator.mechanisms.catalogue import mechanism_names
-from curator.mechanisms.mechanism import SampledMechanism, ServedMechanism
+from curator.mechanisms.mechanism import (
+    SampledMechanism,
+    SampledStatefulMechanism,
+    ServedMechanism,
+)
 from curator.privacy.event import SamplingRate
 
 
@@ -152,7 +156,7 @@ class StewardPolicy(BaseModel):
         rows = mechanism.rows_per_step
         if self.max_images is not None and rows is not None and rows > self.max_images:
             yield f"max_images is {self.max_images}"
-        if not isinstance(mechanism, SampledMechanism):
+        if not isinstance(mechanism, SampledMechanism | SampledStatefulMechanism):
             return
         rate = self.max_sampling_rate
         if rate is not None and mechanism.sampling_rate.exact > SamplingRate.at_least(rate).exact:

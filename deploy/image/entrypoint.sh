@@ -28,10 +28,11 @@ case "${1:-serve} ${2:-}" in
 "init ")
     prepare
     ;;
-"budget "*)
+"budget "* | "key "* | "plan "*)
     prepare
+    word=$1
     shift
-    exec curator budget --dir "$CURATOR_DIR" "$@"
+    exec curator "$word" --dir "$CURATOR_DIR" "$@"
     ;;
 "dataset check" | "ledger verify" | "dataset -"* | "analyst -"* | "ledger -"*)
     exec curator "$@" # they need no folder

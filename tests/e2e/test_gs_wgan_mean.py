@@ -1,4 +1,4 @@
-"""GS-WGAN with averaged critics through real curators: answers, cost, and what a crash leaves."""
+"""GS-WGAN with averaged critics through real curators: answers, cost, and a crash in between."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from analyst.errors import AnalystError, RunClosed
 from curator.accounting.declared import read_declared
 from curator.accounting.explain import explain
-from tests.e2e.conftest import Local, Process, batch, digits_folder
+from tests.e2e.conftest import Local, Process, batch, digits_folder, run_cli
 
 pytestmark = pytest.mark.e2e
 
@@ -35,12 +35,23 @@ CRITICS: dict[str, Any] = {
 QUIET = CRITICS | {"noise_multiplier": 20.0}
 
 
-def test_a_run_is_answered_and_costs_what_explain_says(local: Local) -> None:
+@pytest.mark.parametrize(
+    ("kind", "more", "averaged"),
+    [
+        ("gs-wgan-mean", {}, 10),
+        ("gs-wgan-decoupled", {"critics_per_step": 2}, 1),
+        ("gs-wgan-round-robin", {}, 1),
+    ],
+)
+def test_a_run_is_answered_and_costs_what_explain_says(
+    local: Local, kind: str, more: dict[str, Any], averaged: int
+) -> None:
+    parameters = CRITICS | more
     images, labels = batch(rows=20)
     with local.connect() as barrier:
-        assert "gs-wgan-mean" in barrier.describe("digits").mechanisms
-        plan = barrier.plan("digits", "gs-wgan-mean", CRITICS, num_steps=STEPS)
-        run = barrier.open_run("digits", "gs-wgan-mean", CRITICS, num_steps=STEPS)
+        assert kind in barrier.describe("digits").mechanisms
+        plan = barrier.plan("digits", kind, parameters, num_steps=STEPS)
+        run = barrier.open_run("digits", kind, parameters, num_steps=STEPS)
         answers = [run.gradient(images, labels) for _ in range(STEPS)]
         with pytest.raises(RunClosed):
             run.gradient(images, labels)
@@ -50,9 +61,9 @@ def test_a_run_is_answered_and_costs_what_explain_says(local: Local) -> None:
         assert bool(torch.isfinite(answer).all())
     assert not torch.equal(answers[0], answers[1])
     std = float(torch.stack(answers).double().std())  # 7,680 draws, 5.4 standard errors: 1e-7
-    assert std == pytest.approx(2.0 * 2 * 20**0.5 / 10, rel=5.4 / (2 * 7680) ** 0.5 + 0.01)
+    assert std == pytest.approx(2.0 * 2 * 20**0.5 / averaged, rel=5.4 / (2 * 7680) ** 0.5 + 0.01)
     declared = read_declared(
-        {"mechanism": "gs-wgan-mean", "parameters": CRITICS, "num_steps": STEPS},
+        {"mechanism": kind, "parameters": parameters, "num_steps": STEPS},
         {"epsilon": 10.0, "delta": 1e-4},
     )
     why = explain(declared, cross_check=False)
@@ -78,7 +89,7 @@ def test_what_is_not_permitted_is_refused_and_free(
         assert barrier.budget("digits").spent == 0
 
 
-def test_a_killed_curator_closes_the_run_and_returns_what_was_not_used(
+def test_a_run_goes_on_after_its_curator_was_killed(
     tmp_path: Path, serve: Callable[..., Process]
 ) -> None:
     folder = digits_folder(tmp_path / "curator")
@@ -88,12 +99,40 @@ def test_a_killed_curator_closes_the_run_and_returns_what_was_not_used(
         run = barrier.open_run("digits", "gs-wgan-mean", QUIET, num_steps=100)
         for _ in range(3):
             run.gradient(images, labels)
-        reserved = barrier.budget("digits").reserved
+        before = barrier.budget("digits")
     first.kill()
-    with serve(folder).connect() as barrier:
-        with pytest.raises(RunClosed, match="state was lost"):
-            barrier.resume_run(run.run_id)
-        after = barrier.budget("digits")
-        assert 0 < after.spent == after.reserved < reserved
-        again = barrier.open_run("digits", "gs-wgan-mean", QUIET, num_steps=2)
+    (state,) = folder.states.rglob("state.safetensors")
+    assert state.stat().st_mode & 0o077 == 0
+    second = serve(folder)
+    with second.connect() as barrier:
+        again = barrier.resume_run(run.run_id)
+        assert again.next_step > 3  # what was charged ahead is not asked again
         assert again.gradient(images, labels).shape == images.shape
+        assert barrier.budget("digits").reserved == before.reserved
+    second.kill()
+    third = serve(folder)
+    with third.connect() as barrier:
+        last = barrier.resume_run(run.run_id)
+        assert last.gradient(images, labels).shape == images.shape
+        last.close()
+        after = barrier.budget("digits")
+        assert 0 < after.spent == after.reserved < before.reserved
+    assert not any(path.is_file() for path in folder.states.rglob("*"))
+
+
+def test_erasing_a_data_set_erases_what_critics_remember(
+    tmp_path: Path, serve: Callable[..., Process]
+) -> None:
+    folder = digits_folder(tmp_path / "curator")
+    process = serve(folder)
+    images, labels = batch(rows=20)
+    with process.connect() as barrier:
+        run = barrier.open_run("digits", "gs-wgan-mean", QUIET, num_steps=100)
+        run.gradient(images, labels)
+        assert any(folder.states.rglob("state.safetensors"))
+        done = run_cli(
+            *("curator", "dataset", "erase", "digits", "--dir", str(folder.root)),
+            *("--reason", "asked", "--confirm", "digits"),
+        )
+        assert done.returncode == 0, done.stderr
+    assert not any(path.is_file() for path in folder.states.rglob("*"))

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor
 
 from analyst.errors import AnalystError, BudgetExhausted, BudgetNumbers, RequestRefused
+from analyst.plan_question import PlanQuestion
 
 ErrorT = TypeVar("ErrorT", bound=AnalystError)
 
@@ -43,6 +44,17 @@ class FakePlan:
     epsilon_after: float
     epsilon_alone: float
     remaining: float
+    fits: bool
+    noise_multiplier: float = 1.0
+    points: tuple[FakePoint, ...] = ()
+    advice: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FakePoint:
+    noise_multiplier: float
+    num_steps: int
+    epsilon_after: float
     fits: bool
 
 
@@ -159,6 +171,32 @@ class FakeBarrier:
             epsilon_alone=float(steps),
             remaining=budget.remaining,
             fits=steps <= affordable,
+        )
+
+    def plan_range(
+        self, dataset: str, mechanism: str, parameters: dict[str, Any], question: PlanQuestion
+    ) -> FakePlan:
+        num_steps, epsilon = question.num_steps, question.epsilon
+        both = num_steps is not None and epsilon is not None
+        plan = self.plan(
+            dataset, mechanism, parameters, num_steps=num_steps, epsilon=None if both else epsilon
+        )
+        noise = num_steps / epsilon if num_steps is not None and epsilon is not None else 1.0
+        counts = range(1, 1 + min(question.points, max(1, plan.affordable_steps)))
+        return replace(
+            plan,
+            epsilon_alone=plan.epsilon_alone if question.alone else 0.0,
+            noise_multiplier=noise,
+            points=tuple(
+                FakePoint(
+                    noise_multiplier=noise,
+                    num_steps=count,
+                    epsilon_after=plan.epsilon_after - plan.num_steps + count,
+                    fits=count <= plan.affordable_steps,
+                )
+                for count in counts
+            ),
+            advice=() if plan.fits else ("it would be refused",),
         )
 
     def open_run(

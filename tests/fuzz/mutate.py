@@ -12,7 +12,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from analyst.client.codec import encode_step
+from analyst.client.codec import encode_feature_step, encode_step
 from protos.weir.v1 import run_pb2, service_pb2, tensor_pb2
 from tests.e2e.conftest import EMBEDDING, SINKHORN, batch
 
@@ -85,6 +85,9 @@ class Mutator:
                 return run_pb2.OpenRunRequest(
                     dataset="digits", choice=choice, num_steps=10**6, idempotency_key=run_id
                 )
+            case "Step" | "StreamSteps" if chance.random() < 0.2:
+                features = batch(chance.choice((1, 12)))[0].flatten(1)
+                return encode_feature_step(run_id, 2, features, chance.randbytes(300))
             case "Step" | "StreamSteps":
                 return encode_step(run_id, chance.choice((2, 9)), *batch(chance.choice((1, 12))))
             case "ResumeRun" | "DownloadRelease":
@@ -110,6 +113,8 @@ class Mutator:
             message = getattr(message, field.name)
         if field.name == "parameters":
             value: Any = self._parameters()
+        elif field.type == field.TYPE_BYTES:
+            value = chance.randbytes(chance.choice((0, 1, 8, 300, 70_000)))
         else:
             value = chance.choice(
                 {field.CPPTYPE_STRING: TEXTS, field.CPPTYPE_DOUBLE: FLOATS}.get(

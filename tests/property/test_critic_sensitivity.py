@@ -12,7 +12,8 @@ from torch import Tensor
 
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
-from curator.mechanisms.gs_wgan_mean import CriticState, GsWganMean
+from curator.mechanisms.critic_state import CriticState
+from curator.mechanisms.gs_wgan_mean import GsWganMean
 from curator.mechanisms.gs_wgan_mean_spec import GsWganMeanSpec
 from curator.privacy.records import ImageSpace, Samples
 from curator.privacy.release import LatticeBlock

@@ -19,8 +19,9 @@ from curator.data.sampling import PrivateRecords
 from curator.divergences import critic_training
 from curator.divergences.critic_training import Ensemble
 from curator.errors import RunClosed
-from curator.mechanisms import gs_wgan_mean, shards
-from curator.mechanisms.gs_wgan_mean import CriticState, GsWganMean
+from curator.mechanisms import critic_state, gs_wgan_mean, shards
+from curator.mechanisms.critic_state import CriticData, CriticState
+from curator.mechanisms.gs_wgan_mean import GsWganMean
 from curator.mechanisms.gs_wgan_mean_spec import GsWganMeanSpec
 from curator.privacy.event import GaussianEvent, SampledGaussianEvent, SamplingRate
 from curator.privacy.records import Samples
@@ -185,7 +186,7 @@ def shards_that_overlap(patch: Patch) -> None:
         made.counts_K[1] = made.counts_K[0]
         return made
 
-    patch.setattr(gs_wgan_mean, "gather_shards", overlapping)
+    patch.setattr(critic_state, "gather_shards", overlapping)
 
 
 def critics_that_are_averaged(patch: Patch) -> None:
@@ -196,18 +197,18 @@ def critics_that_are_averaged(patch: Patch) -> None:
         mixed = {name: v.mean(dim=0, keepdim=True) + 0 * v for name, v in after.critics.items()}
         return replace(after, critics=mixed)
 
-    patch.setattr(gs_wgan_mean, "update", federated)
+    patch.setattr(gs_wgan_mean, "placed_update", federated)
 
 
 def records_normalised_over_all_critics(patch: Patch) -> None:
-    real = GsWganMean._minibatch
+    real = CriticData.minibatch
 
-    def normalised(self: GsWganMean, *arguments: Any) -> Any:
+    def normalised(self: CriticData, *arguments: Any) -> Any:
         batch = real(self, *arguments)
         records = batch.records_KRD
         return replace(batch, records_KRD=(records - records.mean()) / records.std())
 
-    patch.setattr(GsWganMean, "_minibatch", normalised)
+    patch.setattr(CriticData, "minibatch", normalised)
 
 
 def half_the_sensitivity(patch: Patch) -> None:

@@ -7,23 +7,19 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from analyst.recipes import load_recipe
 from analyst.recipes.flags import read_overrides
+from analyst.screen import Screen
 from analyst.training.federation.config import FederationConfig
-from analyst.training.federation.federation import Say
+from analyst.training.federation.connecting import ConnectMember, connected
 from analyst.training.federation.member import Member
-from analyst.training.federation.sitting import (
-    ConnectMember,
-    Sitting,
-    connected,
-    train_together,
-)
 from analyst.training.federation.views import budgets, close_together, plans, refusals
-from analyst.training.loop import Outcome
-from analyst.training.progress import Progress
-from analyst.training.session import SessionResult
-from analyst.training.stop import stop_on_signals
+from analyst.training.planning import question_of
+
+if TYPE_CHECKING:
+    from analyst.training.session import SessionResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +29,21 @@ class Together:
     arguments: argparse.Namespace
     config: FederationConfig
     connect: ConnectMember
-    show: Say
-    say: Say
+    screen: Screen
 
     def members(self) -> AbstractContextManager[list[Member]]:
         """Connect to all; one that does not answer is lost, and the others are asked."""
-        return connected(self.config.curator, self.connect, tolerant=True, say=self.say)
+        return connected(self.config.curator, self.connect, tolerant=True, say=self.screen.warn)
 
 
 def _train(given: Together) -> SessionResult:
-    arguments, progress = given.arguments, Progress(sys.stderr)
+    from analyst.training.federation.sitting import Sitting, train_together  # torch, seconds
+    from analyst.training.loop import Outcome
+    from analyst.training.progress import Progress
+    from analyst.training.stop import stop_on_signals
+
+    arguments = given.arguments
+    progress = Progress(sys.stderr, quiet=given.screen.quiet)
     with stop_on_signals(progress.say) as stop:
         result = train_together(
             Sitting(
@@ -55,27 +56,27 @@ def _train(given: Together) -> SessionResult:
         )
     if result.outcome is Outcome.COMPLETED and arguments.show_refusal:
         with given.members() as members:
-            refusals(members, result.recipe, given.show, given.say)
+            refusals(members, result.recipe, given.screen)
     return result
 
 
 def _plan(given: Together) -> None:
     arguments = given.arguments
     recipe = load_recipe(arguments.recipe, read_overrides(arguments))
-    asked = {"num_steps": arguments.for_steps, "epsilon": arguments.for_epsilon}
     with given.members() as members:
-        plans(members, recipe, asked, given.show, given.say)
+        plans(members, recipe, question_of(arguments), given.screen)
 
 
 def _budget(given: Together) -> None:
     with given.members() as members:
-        budgets(members, given.arguments.dataset, given.show, given.say)
+        budgets(members, given.arguments.dataset, given.screen)
 
 
 def _close(given: Together) -> None:
     with given.members() as members:
-        close_together(members, given.arguments.run_id, given.say)
-    given.say("all runs are closed; what they did not use went back to the budgets")
+        close_together(members, given.arguments.run_id, given.screen.warn)
+    given.screen.say("all runs are closed; what they did not use went back to the budgets")
+    given.screen.answer({"closed": given.arguments.run_id.split("+")})
 
 
 SEVERAL: dict[str, Callable[[Together], SessionResult | None]] = {

@@ -14,6 +14,9 @@ from analyst.training.federation.config import (
 from analyst.training.federation.errors import FederationError
 from analyst.training.federation.rule import Combine, OnLoss
 
+SEVERAL_COMMANDS = ("train", "plan", "budget", "close")
+"""Those that take several curators."""
+
 
 def add_curators(group: argparse._ArgumentGroup) -> None:
     """Add how to name curators.

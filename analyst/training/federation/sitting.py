@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 
 from analyst.embedding.sessions import resume_offline, train_offline
-from analyst.errors import AnalystError
 from analyst.recipes import Recipe, load_recipe, recipe_from_dict
 from analyst.recipes.flags import read_overrides
 from analyst.recipes.load import with_session
 from analyst.training.checkpoint import CheckpointError
 from analyst.training.federation.config import FederationConfig, MemberConfig
+from analyst.training.federation.connecting import ConnectMember, connected
 from analyst.training.federation.errors import FederationError
-from analyst.training.federation.federation import Federation, Say
+from analyst.training.federation.federation import Federation
 from analyst.training.federation.folder import FederationFolder
 from analyst.training.federation.member import Member
 from analyst.training.federation.rule import Combine, OnLoss, Rule
 from analyst.training.federation.summed import embedding_file, release_sum
 from analyst.training.loop import Stop
 from analyst.training.outputs import checkpoint_store
-from analyst.training.ports import BarrierPort
 from analyst.training.progress import Progress
 from analyst.training.session import SessionOptions, SessionResult, resume_session, run_session
-
-ConnectMember = Callable[[MemberConfig], AbstractContextManager[BarrierPort]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,39 +38,6 @@ class Sitting:
     def options(self) -> SessionOptions:
         """Where the run lives."""
         return SessionOptions(out=self.arguments.out, start_from=self.arguments.start_from)
-
-
-@contextmanager
-def connected(
-    configs: Sequence[MemberConfig], connect: ConnectMember, *, tolerant: bool, say: Say
-) -> Iterator[list[Member]]:
-    """Connect to several curators while the block runs.
-
-    Args:
-        configs: In the public order.
-        connect: Reaches one.
-        tolerant: Take one that cannot be reached as lost, instead of an error.
-        say: Told which cannot be reached.
-
-    Yields:
-        The curators.
-
-    Raises:
-        AnalystError: If one cannot be reached and that is an error.
-    """
-    with ExitStack() as stack:
-        members = []
-        for config in configs:
-            member = Member(config=config, barrier=None)
-            try:
-                member.barrier = stack.enter_context(connect(config))
-            except AnalystError as error:
-                say(f"curator {config.label}: {error.message}")
-                if not tolerant:
-                    raise
-                member.problem = error
-            members.append(member)
-        yield members
 
 
 def train_together(sitting: Sitting) -> SessionResult:

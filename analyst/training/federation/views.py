@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from analyst.errors import AnalystError
+from analyst.plan_question import PlanQuestion
 from analyst.recipes import Recipe
-from analyst.training.federation.federation import Federation, Say
+from analyst.screen import Screen
+from analyst.training.federation.connecting import Say
 from analyst.training.federation.member import Member
 from analyst.training.federation.rule import Combine, OnLoss, Rule
-from analyst.training.planning import plan_table, show_refusal, statement
+from analyst.training.planning import make_plan
 from analyst.training.ports import BarrierPort
+from analyst.training.statements import show_refusal, statement, statement_json
+
+Said = tuple[str, Any]
+"""An answer for people, and the same for programs; None is nothing of its own."""
 
 _EACH_ALONE = (
     "Every guarantee above is that of one curator for its own people. For a person who is in the\n"
@@ -19,57 +26,57 @@ _EACH_ALONE = (
 )
 
 
-def budgets(members: Sequence[Member], dataset: str | None, show: Say, say: Say) -> None:
+def budgets(members: Sequence[Member], dataset: str | None, screen: Screen) -> None:
     """Show what is left at every curator.
 
     Args:
         members: All curators.
         dataset: One data set; else the one that each is asked for, else all that you may use.
-        show: Takes the text.
-        say: Told which curator does not answer.
+        screen: Takes the answer, and which curator does not answer.
     """
 
-    def ask(member: Member, barrier: BarrierPort) -> str:
+    def ask(member: Member, barrier: BarrierPort) -> Said:
         name = dataset or member.config.dataset
         names = [name] if name else [one.name for one in barrier.datasets()]
-        return "\n\n".join(statement(barrier.budget(one)) for one in names)
+        found = [barrier.budget(one) for one in names]
+        return "\n\n".join(map(statement, found)), [statement_json(one) for one in found]
 
-    _show_each(members, ask, show, say)
+    _show_each(members, ask, screen)
 
 
 def plans(
-    members: Sequence[Member], recipe: Recipe, asked: dict[str, float | None], show: Say, say: Say
+    members: Sequence[Member], recipe: Recipe, question: PlanQuestion, screen: Screen
 ) -> None:
     """Show what steps cost at every curator, and what an epsilon buys there; nothing is charged.
 
     Args:
         members: All curators.
         recipe: Mechanism and steps.
-        asked: `num_steps` or `epsilon`, as of `plan_table`.
-        show: Takes the text.
-        say: Told which curator does not answer.
+        question: As of `make_plan`.
+        screen: Takes the answer, and which curator does not answer.
     """
-    steps, epsilon = asked["num_steps"], asked["epsilon"]
-    num_steps = None if steps is None else int(steps)
 
-    def ask(member: Member, barrier: BarrierPort) -> str:
-        mine = recipe_of(member, recipe)
-        return plan_table(barrier, mine, num_steps=num_steps, epsilon=epsilon)
+    def ask(member: Member, barrier: BarrierPort) -> Said:
+        report = make_plan(barrier, recipe_of(member, recipe), question)
+        return report.text(), report.to_json()
 
-    _show_each(members, ask, show, say)
-    show("\nWith --combine round-robin each curator answers only its part of the steps.")
+    _show_each(members, ask, screen)
+    screen.show("\nWith --combine round-robin each curator answers only its part of the steps.")
 
 
-def refusals(members: Sequence[Member], recipe: Recipe, show: Say, say: Say) -> None:
+def refusals(members: Sequence[Member], recipe: Recipe, screen: Screen) -> None:
     """Ask every curator for one more step and show its refusal.
 
     Args:
         members: All curators.
         recipe: What one more step would be.
-        show: Takes the text.
-        say: Told which curator does not answer.
+        screen: Takes the text, and which curator does not answer.
     """
-    _show_each(members, lambda member, b: show_refusal(b, recipe_of(member, recipe)), show, say)
+
+    def ask(member: Member, barrier: BarrierPort) -> Said:
+        return show_refusal(barrier, recipe_of(member, recipe)), None
+
+    _show_each(members, ask, screen)
 
 
 def close_together(members: Sequence[Member], run_id: str, say: Say) -> None:
@@ -83,6 +90,8 @@ def close_together(members: Sequence[Member], run_id: str, say: Say) -> None:
     Raises:
         AnalystError: Of the first curator whose run may still be open, after all were tried.
     """
+    from analyst.training.federation.federation import Federation  # here: it needs torch
+
     rule = Rule(combine=Combine.MEAN, on_loss=OnLoss.CONTINUE, patience_s=0.0)
     with Federation(members, rule, lambda _facts: {}, folder=None, say=say) as federation:
         federation.resume_run(run_id)
@@ -100,25 +109,28 @@ def recipe_of(member: Member, recipe: Recipe) -> Recipe:
 
 
 def _show_each(
-    members: Sequence[Member], ask: Callable[[Member, BarrierPort], str], show: Say, say: Say
+    members: Sequence[Member], ask: Callable[[Member, BarrierPort], Said], screen: Screen
 ) -> None:
     """Show what each says; one that fails does not hide the others.
 
     Raises:
         AnalystError: Of the first that failed, after all were asked.
     """
-    problems = []
+    problems, answers = [], {}
     for member in members:
-        show(f"== {member.name} ==")
+        screen.show(f"== {member.name} ==")
         try:
             if member.barrier is not None:
-                show(ask(member, member.barrier) + "\n")
+                text, answers[member.name] = ask(member, member.barrier)
+                screen.show(text + "\n")
         except AnalystError as error:
-            say(f"curator {member.name}: {error.message}")
+            screen.warn(f"curator {member.name}: {error.message}")
             member.problem = error
         if member.problem is not None:
             problems.append(member.problem)
-            show("no answer\n")
-    show(_EACH_ALONE)
+            screen.show("no answer\n")
+    screen.show(_EACH_ALONE)
+    if any(answer is not None for answer in answers.values()):
+        screen.answer(answers)
     if problems:
         raise problems[0]

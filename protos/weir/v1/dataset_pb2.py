@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cprotos/weir/v1/dataset.proto\x12\x07weir.v1\"\x15\n\x13ListDatasetsRequest\"?\n\x14ListDatasetsResponse\x12\'\n\x08\x64\x61tasets\x18\x01 \x03(\x0b\x32\x15.weir.v1.DatasetFacts\")\n\x16\x44\x65scribeDatasetRequest\x12\x0f\n\x07\x64\x61taset\x18\x01 \x01(\t\"\x8d\x03\n\x0c\x44\x61tasetFacts\x12\x0f\n\x07\x64\x61taset\x18\x01 \x01(\t\x12\x10\n\x08\x63hannels\x18\x02 \x01(\r\x12\x0e\n\x06height\x18\x03 \x01(\r\x12\r\n\x05width\x18\x04 \x01(\r\x12\x11\n\tvalue_min\x18\x05 \x01(\x01\x12\x11\n\tvalue_max\x18\x06 \x01(\x01\x12\x0f\n\x07\x63lasses\x18\x07 \x03(\t\x12\x14\n\x0cnominal_size\x18\x08 \x01(\x04\x12\x10\n\x08\x63\x61pacity\x18\t \x01(\r\x12\x15\n\rsampling_rate\x18\n \x01(\x01\x12\x0f\n\x07\x65psilon\x18\x0b \x01(\x01\x12\r\n\x05\x64\x65lta\x18\x0c \x01(\x01\x12\x11\n\tadjacency\x18\r \x01(\t\x12\x0c\n\x04unit\x18\x0e \x01(\t\x12+\n\nmechanisms\x18\x0f \x03(\x0b\x32\x17.weir.v1.MechanismFacts\x12\x13\n\x0bmax_samples\x18\x10 \x01(\r\x12\x1d\n\x15max_records_per_group\x18\x11 \x01(\r\x12#\n\x06policy\x18\x12 \x03(\x0b\x32\x13.weir.v1.PolicyRule\")\n\nPolicyRule\x12\x0c\n\x04rule\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\">\n\x0eMechanismFacts\x12\x11\n\tmechanism\x18\x01 \x01(\t\x12\x19\n\x11parameters_schema\x18\x02 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cprotos/weir/v1/dataset.proto\x12\x07weir.v1\"\x15\n\x13ListDatasetsRequest\"?\n\x14ListDatasetsResponse\x12\'\n\x08\x64\x61tasets\x18\x01 \x03(\x0b\x32\x15.weir.v1.DatasetFacts\")\n\x16\x44\x65scribeDatasetRequest\x12\x0f\n\x07\x64\x61taset\x18\x01 \x01(\t\"\xa0\x03\n\x0c\x44\x61tasetFacts\x12\x0f\n\x07\x64\x61taset\x18\x01 \x01(\t\x12\x10\n\x08\x63hannels\x18\x02 \x01(\r\x12\x0e\n\x06height\x18\x03 \x01(\r\x12\r\n\x05width\x18\x04 \x01(\r\x12\x11\n\tvalue_min\x18\x05 \x01(\x01\x12\x11\n\tvalue_max\x18\x06 \x01(\x01\x12\x0f\n\x07\x63lasses\x18\x07 \x03(\t\x12\x14\n\x0cnominal_size\x18\x08 \x01(\x04\x12\x10\n\x08\x63\x61pacity\x18\t \x01(\r\x12\x15\n\rsampling_rate\x18\n \x01(\x01\x12\x0f\n\x07\x65psilon\x18\x0b \x01(\x01\x12\r\n\x05\x64\x65lta\x18\x0c \x01(\x01\x12\x11\n\tadjacency\x18\r \x01(\t\x12\x0c\n\x04unit\x18\x0e \x01(\t\x12+\n\nmechanisms\x18\x0f \x03(\x0b\x32\x17.weir.v1.MechanismFacts\x12\x13\n\x0bmax_samples\x18\x10 \x01(\r\x12\x1d\n\x15max_records_per_group\x18\x11 \x01(\r\x12#\n\x06policy\x18\x12 \x03(\x0b\x32\x13.weir.v1.PolicyRule\x12\x11\n\trehearsal\x18\x13 \x01(\x08\")\n\nPolicyRule\x12\x0c\n\x04rule\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\">\n\x0eMechanismFacts\x12\x11\n\tmechanism\x18\x01 \x01(\t\x12\x19\n\x11parameters_schema\x18\x02 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,9 +38,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DESCRIBEDATASETREQUEST']._serialized_start=129
   _globals['_DESCRIBEDATASETREQUEST']._serialized_end=170
   _globals['_DATASETFACTS']._serialized_start=173
-  _globals['_DATASETFACTS']._serialized_end=570
-  _globals['_POLICYRULE']._serialized_start=572
-  _globals['_POLICYRULE']._serialized_end=613
-  _globals['_MECHANISMFACTS']._serialized_start=615
-  _globals['_MECHANISMFACTS']._serialized_end=677
+  _globals['_DATASETFACTS']._serialized_end=589
+  _globals['_POLICYRULE']._serialized_start=591
+  _globals['_POLICYRULE']._serialized_end=632
+  _globals['_MECHANISMFACTS']._serialized_start=634
+  _globals['_MECHANISMFACTS']._serialized_end=696
 # @@protoc_insertion_point(module_scope)

@@ -96,6 +96,7 @@ class DatasetFacts(_message.Message):
     MAX_SAMPLES_FIELD_NUMBER: _builtins.int
     MAX_RECORDS_PER_GROUP_FIELD_NUMBER: _builtins.int
     POLICY_FIELD_NUMBER: _builtins.int
+    REHEARSAL_FIELD_NUMBER: _builtins.int
     dataset: _builtins.str
     channels: _builtins.int
     height: _builtins.int
@@ -115,6 +116,8 @@ class DatasetFacts(_message.Message):
     """Most rows that one step may carry."""
     max_records_per_group: _builtins.int
     """Most records of one group that are used, when groups are the unit; else 0."""
+    rehearsal: _builtins.bool
+    """Public data without a limit, for debugging: nothing about it is a promise."""
     @_builtins.property
     def classes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -144,10 +147,11 @@ class DatasetFacts(_message.Message):
         max_samples: _builtins.int = ...,
         max_records_per_group: _builtins.int = ...,
         policy: _abc.Iterable[Global___PolicyRule] | None = ...,
+        rehearsal: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjacency", b"adjacency", "capacity", b"capacity", "channels", b"channels", "classes", b"classes", "dataset", b"dataset", "delta", b"delta", "epsilon", b"epsilon", "height", b"height", "max_records_per_group", b"max_records_per_group", "max_samples", b"max_samples", "mechanisms", b"mechanisms", "nominal_size", b"nominal_size", "policy", b"policy", "sampling_rate", b"sampling_rate", "unit", b"unit", "value_max", b"value_max", "value_min", b"value_min", "width", b"width"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjacency", b"adjacency", "capacity", b"capacity", "channels", b"channels", "classes", b"classes", "dataset", b"dataset", "delta", b"delta", "epsilon", b"epsilon", "height", b"height", "max_records_per_group", b"max_records_per_group", "max_samples", b"max_samples", "mechanisms", b"mechanisms", "nominal_size", b"nominal_size", "policy", b"policy", "rehearsal", b"rehearsal", "sampling_rate", b"sampling_rate", "unit", b"unit", "value_max", b"value_max", "value_min", b"value_min", "width", b"width"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -28,9 +28,13 @@ class StepRequest(_message.Message):
     STEP_FIELD_NUMBER: _builtins.int
     IMAGES_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
+    FEATURES_FIELD_NUMBER: _builtins.int
+    WEIGHTS_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     step: _builtins.int
     """Counted from 1; the same step with the same tensors gets the same bytes."""
+    weights: _builtins.bytes
+    """With features: the weights of the extractor that made them, in the safetensors layout."""
     @_builtins.property
     def images(self) -> _tensor_pb2.Tensor:
         """float32, (rows, channels, height, width), values in [-1, 1]."""
@@ -39,6 +43,10 @@ class StepRequest(_message.Message):
     def labels(self) -> _tensor_pb2.Tensor:
         """int64, (rows)."""
 
+    @_builtins.property
+    def features(self) -> _tensor_pb2.Tensor:
+        """For a mechanism on features, instead of images and labels: float32, (rows, features), finite."""
+
     def __init__(
         self,
         *,
@@ -46,10 +54,12 @@ class StepRequest(_message.Message):
         step: _builtins.int = ...,
         images: _tensor_pb2.Tensor | None = ...,
         labels: _tensor_pb2.Tensor | None = ...,
+        features: _tensor_pb2.Tensor | None = ...,
+        weights: _builtins.bytes = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["images", b"images", "labels", b"labels"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["features", b"features", "images", b"images", "labels", b"labels"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["images", b"images", "labels", b"labels", "run_id", b"run_id", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["features", b"features", "images", b"images", "labels", b"labels", "run_id", b"run_id", "step", b"step", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

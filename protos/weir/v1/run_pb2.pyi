@@ -3,8 +3,10 @@
 isort:skip_file
 """
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from protos.weir.v1 import budget_pb2 as _budget_pb2
 import builtins as _builtins
@@ -17,6 +19,26 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _PlanAxis:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _PlanAxisEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PlanAxis.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PLAN_AXIS_UNSPECIFIED: _PlanAxis.ValueType  # 0
+    PLAN_AXIS_STEPS: _PlanAxis.ValueType  # 1
+    PLAN_AXIS_EPSILON: _PlanAxis.ValueType  # 2
+    PLAN_AXIS_NOISE: _PlanAxis.ValueType  # 3
+
+class PlanAxis(_PlanAxis, metaclass=_PlanAxisEnumTypeWrapper):
+    """What differs from row to row."""
+
+PLAN_AXIS_UNSPECIFIED: PlanAxis.ValueType  # 0
+PLAN_AXIS_STEPS: PlanAxis.ValueType  # 1
+PLAN_AXIS_EPSILON: PlanAxis.ValueType  # 2
+PLAN_AXIS_NOISE: PlanAxis.ValueType  # 3
+Global___PlanAxis: _TypeAlias = PlanAxis  # noqa: Y015
 
 class _RunStatus:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -69,13 +91,26 @@ class PlanRunRequest(_message.Message):
     CHOICE_FIELD_NUMBER: _builtins.int
     NUM_STEPS_FIELD_NUMBER: _builtins.int
     EPSILON_FIELD_NUMBER: _builtins.int
+    NOISE_FIELD_NUMBER: _builtins.int
+    WITHOUT_ALONE_FIELD_NUMBER: _builtins.int
+    TABLE_FIELD_NUMBER: _builtins.int
     dataset: _builtins.str
     num_steps: _builtins.int
     """The cost of this many steps."""
     epsilon: _builtins.float
     """The steps that bring the data set to this epsilon."""
+    without_alone: _builtins.bool
+    """Leave epsilon_alone out: it takes seconds."""
     @_builtins.property
     def choice(self) -> Global___MechanismChoice: ...
+    @_builtins.property
+    def noise(self) -> Global___NoiseTarget:
+        """The noise with which so many steps bring it to this epsilon."""
+
+    @_builtins.property
+    def table(self) -> Global___PlanTable:
+        """Ask for a table around the answer, and for what the plan wastes."""
+
     def __init__(
         self,
         *,
@@ -83,16 +118,96 @@ class PlanRunRequest(_message.Message):
         choice: Global___MechanismChoice | None = ...,
         num_steps: _builtins.int = ...,
         epsilon: _builtins.float = ...,
+        noise: Global___NoiseTarget | None = ...,
+        without_alone: _builtins.bool = ...,
+        table: Global___PlanTable | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["choice", b"choice", "epsilon", b"epsilon", "num_steps", b"num_steps", "target", b"target"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["choice", b"choice", "epsilon", b"epsilon", "noise", b"noise", "num_steps", b"num_steps", "table", b"table", "target", b"target"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["choice", b"choice", "dataset", b"dataset", "epsilon", b"epsilon", "num_steps", b"num_steps", "target", b"target"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["choice", b"choice", "dataset", b"dataset", "epsilon", b"epsilon", "noise", b"noise", "num_steps", b"num_steps", "table", b"table", "target", b"target", "without_alone", b"without_alone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_target: _TypeAlias = _typing.Literal["num_steps", "epsilon"]  # noqa: Y015
+    _WhichOneofReturnType_target: _TypeAlias = _typing.Literal["num_steps", "epsilon", "noise"]  # noqa: Y015
     _WhichOneofArgType_target: _TypeAlias = _typing.Literal["target", b"target"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_target) -> _WhichOneofReturnType_target | None: ...
 
 Global___PlanRunRequest: _TypeAlias = PlanRunRequest  # noqa: Y015
+
+@_typing.final
+class NoiseTarget(_message.Message):
+    """Both ends of a plan; the noise_multiplier of the parameters is not read."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NUM_STEPS_FIELD_NUMBER: _builtins.int
+    EPSILON_FIELD_NUMBER: _builtins.int
+    num_steps: _builtins.int
+    epsilon: _builtins.float
+    def __init__(
+        self,
+        *,
+        num_steps: _builtins.int = ...,
+        epsilon: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epsilon", b"epsilon", "num_steps", b"num_steps"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NoiseTarget: _TypeAlias = NoiseTarget  # noqa: Y015
+
+@_typing.final
+class PlanTable(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AXIS_FIELD_NUMBER: _builtins.int
+    POINTS_FIELD_NUMBER: _builtins.int
+    axis: Global___PlanAxis.ValueType
+    points: _builtins.int
+    """Rows, at most 50."""
+    def __init__(
+        self,
+        *,
+        axis: Global___PlanAxis.ValueType = ...,
+        points: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["axis", b"axis", "points", b"points"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlanTable: _TypeAlias = PlanTable  # noqa: Y015
+
+@_typing.final
+class PlanPoint(_message.Message):
+    """One row of a table."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NOISE_MULTIPLIER_FIELD_NUMBER: _builtins.int
+    NUM_STEPS_FIELD_NUMBER: _builtins.int
+    EPSILON_AFTER_FIELD_NUMBER: _builtins.int
+    FITS_FIELD_NUMBER: _builtins.int
+    noise_multiplier: _builtins.float
+    num_steps: _builtins.int
+    epsilon_after: _builtins.float
+    fits: _builtins.bool
+    def __init__(
+        self,
+        *,
+        noise_multiplier: _builtins.float = ...,
+        num_steps: _builtins.int = ...,
+        epsilon_after: _builtins.float = ...,
+        fits: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epsilon_after", b"epsilon_after", "fits", b"fits", "noise_multiplier", b"noise_multiplier", "num_steps", b"num_steps"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlanPoint: _TypeAlias = PlanPoint  # noqa: Y015
 
 @_typing.final
 class Plan(_message.Message):
@@ -104,6 +219,9 @@ class Plan(_message.Message):
     EPSILON_ALONE_FIELD_NUMBER: _builtins.int
     FITS_FIELD_NUMBER: _builtins.int
     BUDGET_FIELD_NUMBER: _builtins.int
+    NOISE_MULTIPLIER_FIELD_NUMBER: _builtins.int
+    POINTS_FIELD_NUMBER: _builtins.int
+    ADVICE_FIELD_NUMBER: _builtins.int
     num_steps: _builtins.int
     """The steps that were asked, or that the target epsilon (the whole budget when none) affords."""
     affordable_steps: _builtins.int
@@ -111,10 +229,20 @@ class Plan(_message.Message):
     epsilon_after: _builtins.float
     """The data set's epsilon if the run used all its steps, by the ledger's rule."""
     epsilon_alone: _builtins.float
-    """This run alone, by privacy loss distributions; information, not what is charged."""
+    """This run alone, by privacy loss distributions; information, not what is charged. 0 if left out."""
     fits: _builtins.bool
+    noise_multiplier: _builtins.float
+    """The noise that all this is for: the one that was sent, or the one that was asked."""
     @_builtins.property
     def budget(self) -> _budget_pb2.BudgetStatement: ...
+    @_builtins.property
+    def points(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlanPoint]:
+        """The table, in order of what differs."""
+
+    @_builtins.property
+    def advice(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What the plan wastes or would be refused for, in words; with a table."""
+
     def __init__(
         self,
         *,
@@ -124,10 +252,13 @@ class Plan(_message.Message):
         epsilon_alone: _builtins.float = ...,
         fits: _builtins.bool = ...,
         budget: _budget_pb2.BudgetStatement | None = ...,
+        noise_multiplier: _builtins.float = ...,
+        points: _abc.Iterable[Global___PlanPoint] | None = ...,
+        advice: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["affordable_steps", b"affordable_steps", "budget", b"budget", "epsilon_after", b"epsilon_after", "epsilon_alone", b"epsilon_alone", "fits", b"fits", "num_steps", b"num_steps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["advice", b"advice", "affordable_steps", b"affordable_steps", "budget", b"budget", "epsilon_after", b"epsilon_after", "epsilon_alone", b"epsilon_alone", "fits", b"fits", "noise_multiplier", b"noise_multiplier", "num_steps", b"num_steps", "points", b"points"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

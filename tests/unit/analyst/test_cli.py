@@ -114,7 +114,7 @@ def test_plan_and_budget_charge_nothing(
         assert main(argv, connect=connect_to(barrier)) == ExitCode.OK
     text = capsys.readouterr().out
     assert "affordable  6 steps" in text
-    assert "3 steps: epsilon 3.0000 alone" in text
+    assert "3 steps: epsilon 3.0000 in total afterwards; fits" in text
     assert "up to epsilon 2, 2 steps" in text
     argv = ["plan", *access, "--recipe", "digits-embedding"]
     assert main(argv, connect=connect_to(barrier)) == ExitCode.OK

@@ -8,43 +8,64 @@ import pytest
 import torch
 
 from analyst.recipes import GsWganMeanConfig, list_recipes, load_recipe
-from analyst.recipes.mechanisms import describe_cost
+from analyst.recipes.gs_wgan import GsWganDecoupledConfig, GsWganRoundRobinConfig
+from analyst.recipes.load import recipe_from_dict, recipe_to_dict
+from analyst.recipes.mechanisms import MechanismConfig, describe_cost
 from curator.accounting.declared import read_declared
 from curator.accounting.explain import explain
 from curator.mechanisms.catalogue import parse_mechanism
+from curator.mechanisms.gs_wgan_decoupled import GsWganDecoupled, GsWganDecoupledSpec
 from curator.mechanisms.gs_wgan_mean import GsWganMean
 from curator.mechanisms.gs_wgan_mean_spec import GsWganMeanSpec
+from curator.mechanisms.gs_wgan_round_robin import GsWganRoundRobin
+from curator.mechanisms.specification import Specification
 from curator.privacy.records import ImageSpace
 from tests.fakes.barrier import FakeDataset
 
 RECIPES = [name for name in list_recipes() if name.startswith("gs-wgan-")]
 
 
-def test_there_is_one_for_digits_and_one_for_mnist() -> None:
-    assert RECIPES == ["gs-wgan-mean-digits", "gs-wgan-mean-mnist"]
+KINDS: dict[str, tuple[type, type[Specification], type]] = {
+    "gs-wgan-decoupled": (GsWganDecoupledConfig, GsWganDecoupledSpec, GsWganDecoupled),
+    "gs-wgan-mean": (GsWganMeanConfig, GsWganMeanSpec, GsWganMean),
+    "gs-wgan-round-robin": (GsWganRoundRobinConfig, GsWganMeanSpec, GsWganRoundRobin),
+}
+
+
+def test_there_is_one_for_digits_and_one_of_each_for_mnist() -> None:
+    assert RECIPES == ["gs-wgan-decoupled-mnist", "gs-wgan-mean-digits", "gs-wgan-mean-mnist"]
+
+
+def test_critics_in_a_public_round_are_asked_for_alike() -> None:
+    table = recipe_to_dict(load_recipe("gs-wgan-mean-digits"))
+    table["mechanism"]["kind"] = "gs-wgan-round-robin"
+    check(recipe_from_dict(table, origin="test").mechanism, 8)
 
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_curator_takes_what_is_sent(name: str) -> None:
-    mechanism = load_recipe(name).mechanism
-    assert isinstance(mechanism, GsWganMeanConfig)
+    check(load_recipe(name).mechanism, 8 if name.endswith("digits") else 28)
+
+
+def check(mechanism: MechanismConfig, side: int) -> None:
+    config, spec, kind = KINDS[mechanism.wire_name]
+    assert isinstance(mechanism, config)
     sent = mechanism.parameters(FakeDataset())
-    assert set(sent) == set(GsWganMeanSpec.model_fields)
-    side = 8 if name.endswith("digits") else 28
+    assert set(sent) == set(spec.model_fields)
     space = ImageSpace(channels=1, height=side, width=side, max_level=255, num_classes=10)
     made = parse_mechanism(mechanism.wire_name, json.dumps(sent), space)
-    assert isinstance(made, GsWganMean)
+    assert isinstance(made, kind)
     labels = mechanism.draw_labels(10, torch.Generator())
     assert len(labels) == made.rows_per_step
     assert max(labels.bincount().tolist()) - min(labels.bincount().tolist()) <= 1
-    assert "all critics" in describe_cost(mechanism)
+    assert "critic" in describe_cost(mechanism)
 
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_the_stated_steps_fit_the_stated_budget_and_hardly_more_would(name: str) -> None:
     recipe = load_recipe(name)
     parameters = recipe.mechanism.parameters(FakeDataset())
-    table = {"mechanism": {"kind": "gs-wgan-mean", **parameters}, "training": {}}
+    table = {"mechanism": {"kind": recipe.mechanism.wire_name, **parameters}, "training": {}}
     table["training"] = {"steps": recipe.training.steps}
     why = explain(read_declared(table, {"epsilon": 10.0, "delta": 1e-5}), cross_check=False)
     assert why.fits

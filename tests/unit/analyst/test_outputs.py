@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -83,8 +84,20 @@ def test_progress_on_a_terminal_rewrites_one_line() -> None:
         now[0] += 0.06
     progress.say("hello")
     text = stream.getvalue()
-    assert text.count("\r") == 2  # at most ten a second
-    assert text.endswith("\nhello\n")
+    assert text.count("step ") == 3  # at most ten a second, and the last one stays
+    assert "\r" in text
+    assert text.endswith("hello\n")
+    assert max(map(len, re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "\n", text).split("\n"))) <= 80
+
+
+def test_a_quiet_progress_writes_problems_only() -> None:
+    stream = Terminal()
+    progress = Progress(stream, quiet=True)
+    progress.update(_position(400))
+    progress.say("hello")
+    assert not stream.getvalue()
+    progress.warn("a step was lost")
+    assert stream.getvalue() == "a step was lost\n"
 
 
 def test_progress_in_a_log_is_rare_and_the_last_step_is_written() -> None:

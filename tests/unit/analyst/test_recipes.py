@@ -43,7 +43,7 @@ def test_the_recipes_of_the_first_run_are_there() -> None:
         ({"mechanism.num_debias": 41}, "num_debias must not exceed num_samples"),
         ({"training.steps": "most"}, "training.steps: "),
         ({"training.steps": 1.5}, "training.steps: "),
-        ({"mechanism.kind": "magic"}, "'dp-sinkhorn', 'dp-swd', 'gs-wgan-mean', 'mean-embedding'"),
+        ({"mechanism.kind": "magic"}, "'dp-cgan', 'dp-sinkhorn', 'dp-swd'"),
         ({"lr": 1}, "'lr' is not a key"),
     ],
 )
@@ -178,7 +178,7 @@ def test_every_key_has_its_own_flag() -> None:
     assert len(set(flags)) == len(flags)
     assert all(recipe_keys().values())
     stated = recipe_to_dict(load_recipe("digits-embedding"))
-    for name in ("digits-dp-sinkhorn", "dp-swd-mnist", "gs-wgan-mean-mnist"):
+    for name in ("digits-dp-sinkhorn", "dp-cgan-mnist", "dp-swd-mnist", "gs-wgan-decoupled-mnist"):
         stated["mechanism"].update(recipe_to_dict(load_recipe(name))["mechanism"])
     keys = {f"{section}.{key}" for section, table in stated.items() for key in table}
     kinds = {"mechanism.kind", "generator.kind"}

@@ -43,6 +43,7 @@ def _images(path: Path, seed: int, *, num: int = 60, channels: int = 1) -> Path:
 
 def _statement(epsilon: float) -> dict[str, Any]:
     return {
+        "format": "weir-privacy-certificate-1",
         "dataset": {
             "name": "<digits>",
             "adjacency": "add-or-remove-one-record",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,12 @@ from curator.accounting.explain import explain
 from curator.accounting.explain_text import explain_lines
 from curator.accounting.hidden_critic import HiddenCritic, hidden_critic_bounds
 from curator.accounting.pld import pld_epsilon
-from curator.privacy.event import GaussianEvent, SampledGaussianEvent, SamplingRate
+from curator.privacy.event import (
+    GaussianEvent,
+    HiddenPartEvent,
+    SampledGaussianEvent,
+    SamplingRate,
+)
 
 PUBLISHED = {
     "mechanism": "gs-wgan-published",
@@ -42,6 +48,62 @@ def test_one_clip_for_the_whole_batch_would_be_a_sampled_gaussian() -> None:
     assert bounds.most == pytest.approx(31.3, rel=5e-3)
 
 
+FEDERATED = {"num_critics": 866, "num_samples": 32, "noise_multiplier": 1.07}
+EXTRACTORS = {"num_critics": 1200, "noise_multiplier": 1.1}
+JOINTLY = {"num_critics": 1000, "num_samples": 1, "noise_multiplier": 1.07}
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "parameters", "num_steps", "claimed", "expected"),
+    [
+        ("gs-wgan-federated-published", FEDERATED, 30_000, 14.97, (None, 905.6, 621.6)),
+        (
+            "gs-wgan-federated-published",
+            {**FEDERATED, "num_replies": 5},
+            30_000,
+            None,
+            (None, 4398.0, 2743.0),
+        ),
+        ("adversarial-dp-sinkhorn-published", EXTRACTORS, 480_000, 6.70, (3.59, None, 242.0)),
+        ("gs-wgan-published", JOINTLY, 20_000, None, (0.788, 31.3, 25.9)),
+    ],
+)
+def test_other_published_settings(
+    mechanism: str,
+    parameters: dict[str, Any],
+    num_steps: int,
+    claimed: float | None,
+    expected: tuple[float | None, ...],
+) -> None:
+    table = {"mechanism": mechanism, "parameters": parameters, "num_steps": num_steps}
+    run = read_declared({**table, "epsilon": 10.0, "delta": 1e-5}, {})
+    assert run.hidden_critic is not None
+    bounds = hidden_critic_bounds(run.hidden_critic, num_steps, 1e-5)
+    assert bounds.claimed == claimed
+    found = (bounds.most_decoupled, bounds.most, bounds.in_public_rounds)
+    for number, wanted in zip(found, expected, strict=True):
+        assert wanted is None or number == pytest.approx(wanted, rel=1e-2)
+
+
+def test_a_server_that_draws_knows_the_draws() -> None:
+    table = {"mechanism": "gs-wgan-federated-published", "parameters": FEDERATED}
+    run = read_declared({**table, "num_steps": 30_000, "epsilon": 10.0, "delta": 1e-5}, {})
+    text = "\n".join(explain_lines(explain(run, cross_check=False)))
+    assert "14.97 by its accountant" in text
+    assert "907: who draws knows the draws" in text
+
+
+def test_what_is_offered_is_read_as_its_mechanism_charges() -> None:
+    parameters = {"num_critics": 100, "noise_multiplier": 2.0}
+    shared = {"parameters": parameters, "num_steps": 7, "epsilon": 10.0, "delta": 1e-5}
+    hidden = read_declared({"mechanism": "gs-wgan-decoupled", **shared}, {})
+    assert hidden.step == HiddenPartEvent(num_parts=100, noise_multiplier=2.0)
+    public = read_declared({"mechanism": "gs-wgan-round-robin", **shared}, {})
+    assert public.setup == GaussianEvent(noise_multiplier=2.0)
+    assert isinstance(public.step, GaussianEvent)
+    assert public.step.noise_multiplier == pytest.approx(20.0)
+
+
 def test_with_one_critic_nothing_is_hidden() -> None:
     bounds = hidden_critic_bounds(
         HiddenCritic(num_critics=1, num_samples=4, noise_multiplier=20.0), 50, 1e-5
@@ -55,7 +117,8 @@ def test_it_is_explained_and_not_offered() -> None:
     why = explain(read_declared(PUBLISHED, {}), cross_check=False)
     text = "\n".join(explain_lines(why))
     assert "claimed 10" in text
-    assert "at least 329, at most 610; at most 347" in text
+    assert "at least 330, at most 610; at most 347" in text
+    assert "in public rounds               379" in text
     assert not why.fits
     json.dumps(why.to_json(), allow_nan=False)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from curator.cli_parser_source import add_source_commands
-from curator.cli_source import _options
+from curator.cli_source import source_options
 from curator.data.errors import SourceError
 from curator.data.options import SourceOptions, no_progress
 from curator.data.report import report_lines
@@ -48,7 +48,7 @@ def options(text: str) -> SourceOptions:
     parser = argparse.ArgumentParser()
     add_source_commands(parser.add_subparsers())
     fixed = ("check", "SOURCE", "--classes", "cat,dog,caf\u00e9", "--image-shape", "1x8x8")
-    return _options(parser.parse_args([*fixed, *shlex.split(text)]))
+    return source_options(parser.parse_args([*fixed, *shlex.split(text)]))
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ from curator.divergences.critic_training import (
     CriticOptimizer,
     Ensemble,
     Minibatch,
-    critic_losses,
     image_gradients,
     update,
 )
@@ -28,6 +27,12 @@ from curator.divergences.critics import (
     public_uniforms,
     scores,
 )
+from curator.divergences.ensemble_layers import (
+    CONVOLUTIONS,
+    GroupedConvolution,
+    PatchedConvolution,
+)
+from tests.lone_critics import loss_of, train_alone
 
 K, R, N, L = 6, 5, 4, 3
 MLP = CriticShape(kind="mlp", width=7, channels=1, height=5, pixels_per_row=3, num_classes=L)
@@ -57,18 +62,6 @@ def minibatch(shape: CriticShape, dtype: torch.dtype = torch.float32) -> Minibat
 
 def one(critics: Parameters, k: int) -> Parameters:
     return {name: value[k] for name, value in critics.items()}
-
-
-def loss_of(shape: CriticShape, critic: Parameters, batch: Minibatch, k: int) -> Tensor:
-    """Return the loss of critic k, as if there were no other."""
-    lone = replace(
-        batch,
-        records_KRD=batch.records_KRD[k : k + 1],
-        record_labels_KRL=batch.record_labels_KRL[k : k + 1],
-        mixing_KR=batch.mixing_KR[k : k + 1],
-    )
-    stacked = {name: value.unsqueeze(0) for name, value in critic.items()}
-    return critic_losses(shape, 10.0, stacked, lone)[0]
 
 
 def rows(batch: Minibatch, k: int) -> tuple[Tensor, ...]:
@@ -119,8 +112,8 @@ def test_the_loss_against_its_definition(shape: CriticShape) -> None:
             scores(shape, critic, mixed.unsqueeze(0), real_labels[r : r + 1]).sum(), mixed
         )
         total = total + 10.0 * (slope.norm() - 1) ** 2 / R
-    loss = loss_of(shape, critic, batch, 3)
-    torch.testing.assert_close(loss, total.detach(), rtol=1e-6, atol=1e-6)
+    loss = loss_of(shape, 10.0, critic, batch, 3)
+    torch.testing.assert_close(loss.detach(), total.detach(), rtol=1e-6, atol=1e-6)
 
 
 @SHAPES
@@ -132,21 +125,41 @@ def test_all_together_are_as_one_by_one_with_torch_s_adam(
     )  # else signs of tiny slopes decide, which Adam magnifies
     first = {name: value.double() for name, value in initial_critics(shape, K, 1).items()}
     ensemble = Ensemble.start(first)
-    monkeypatch.setattr(critic_training, "CRITICS_AT_ONCE", 4)  # more than one chunk
-    for _ in range(5):
-        ensemble = update(shape, OPTIMIZER, ensemble, batch)
+    monkeypatch.setattr(critic_training, "_at_once", lambda *_: 4)  # more than one chunk
+    ensemble = update(shape, OPTIMIZER, ensemble, [batch] * 2)
+    ensemble = update(shape, OPTIMIZER, ensemble, [batch] * 3)
     assert ensemble.num_updates == 5
     for k in range(K):
-        critic = {name: value.clone().requires_grad_() for name, value in one(first, k).items()}
-        adam = torch.optim.Adam(critic.values(), lr=0.01, betas=(0.5, 0.9))
-        for _ in range(5):
-            adam.zero_grad()
-            torch.autograd.backward([loss_of(shape, critic, batch, k)])
-            adam.step()
+        critic = train_alone(shape, OPTIMIZER, one(first, k), [batch] * 5, k)
         for name, value in critic.items():
-            torch.testing.assert_close(
-                ensemble.critics[name][k], value.detach(), rtol=1e-6, atol=1e-7
-            )
+            torch.testing.assert_close(ensemble.critics[name][k], value, rtol=1e-6, atol=1e-7)
+
+
+def test_both_convolutions_learn_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = minibatch(CONV, torch.float64)
+    first = {name: value.double() for name, value in initial_critics(CONV, K, 1).items()}
+    learned, asked = [], []
+    for convolution in (GroupedConvolution, PatchedConvolution):
+        monkeypatch.setitem(CONVOLUTIONS, "cpu", convolution)
+        learned.append(update(CONV, OPTIMIZER, Ensemble.start(first), [batch] * 3).critics)
+        found = image_gradients(CONV, learned[0], batch.images_ND, batch.image_labels_NL)
+        asked.append(torch.cat(list(found)))
+    for name, value in learned[0].items():
+        torch.testing.assert_close(learned[1][name], value, rtol=1e-6, atol=1e-7)
+    torch.testing.assert_close(asked[1], asked[0])
+
+
+@SHAPES
+def test_losses_are_those_of_one_by_one(shape: CriticShape) -> None:
+    batch, first = minibatch(shape), initial_critics(shape, K, 1)
+    gentle = CriticOptimizer(learning_rate=1e-3, penalty=10.0)
+    together = update(shape, gentle, Ensemble.start(first), [batch] * 20).critics
+    for k in range(K):
+        alone = train_alone(shape, gentle, one(first, k), [batch] * 20, k)
+        ends = one(together, k), alone, one(first, k)
+        *losses, before = [loss_of(shape, 10.0, critic, batch, k).detach() for critic in ends]
+        assert float(losses[0]) < float(before)
+        torch.testing.assert_close(losses[0], losses[1], rtol=0, atol=1e-4)
 
 
 @SHAPES
@@ -173,17 +186,37 @@ def test_a_critic_sees_nothing_of_another(shape: CriticShape) -> None:
     other_records = batch.records_KRD.clone()
     other_records[2] = other_records[2] * -1e6
     other = replace(batch, records_KRD=other_records)
-    first, second = (update(shape, OPTIMIZER, ensemble, one_of) for one_of in (batch, other))
+    first, second = (update(shape, OPTIMIZER, ensemble, [one_of]) for one_of in (batch, other))
     kept = [k for k in range(K) if k != 2]
     for name, value in first.critics.items():
         assert torch.equal(value[kept], second.critics[name][kept])
     assert not torch.equal(first.critics["weight0"][2], second.critics["weight0"][2])
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no graphics card")
+@SHAPES
+def test_a_graphics_card_learns_the_same(shape: CriticShape) -> None:
+    batch, first = minibatch(shape), initial_critics(shape, K, 1)
+    there = Minibatch(**{name: getattr(batch, name).cuda() for name in batch.__slots__})
+    moved = {name: value.cuda() for name, value in first.items()}
+    gentle = CriticOptimizer(learning_rate=1e-3, penalty=10.0)
+    learned = update(shape, gentle, Ensemble.start(first), [batch] * 10).critics
+    found = update(shape, gentle, Ensemble.start(moved), [there] * 10).critics
+    again = update(shape, gentle, Ensemble.start(moved), [there] * 10).critics
+    for name, value in learned.items():
+        assert torch.equal(found[name], again[name])
+        torch.testing.assert_close(found[name].cpu(), value, rtol=1e-3, atol=1e-4)
+    images = image_gradients(shape, found, there.images_ND, there.image_labels_NL)
+    wanted = image_gradients(shape, learned, batch.images_ND, batch.image_labels_NL)
+    torch.testing.assert_close(
+        torch.cat(list(images)).cpu(), torch.cat(list(wanted)), rtol=1e-2, atol=1e-3
+    )
+
+
 def test_an_update_leaves_the_given_ensemble_as_it_was() -> None:
     ensemble = Ensemble.start(initial_critics(MLP, K, 1))
     before = copy.deepcopy(ensemble.critics)
-    update(MLP, OPTIMIZER, ensemble, minibatch(MLP))
+    update(MLP, OPTIMIZER, ensemble, [minibatch(MLP)])
     assert all(torch.equal(before[name], value) for name, value in ensemble.critics.items())
     assert ensemble.means["weight0"].count_nonzero() == 0
 
@@ -224,7 +257,7 @@ from tests.unit.curator.divergences.test_critics import *
 for shape in (MLP, CONV):
     batch, ensemble = minibatch(shape), Ensemble.start(initial_critics(shape, K, 1))
     before = set(sys.modules)
-    ensemble = update(shape, OPTIMIZER, ensemble, batch)
+    ensemble = update(shape, OPTIMIZER, ensemble, [batch])
     list(image_gradients(shape, ensemble.critics, batch.images_ND, batch.image_labels_NL))
     print(len(set(sys.modules) - before))
 """

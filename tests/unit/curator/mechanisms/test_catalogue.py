@@ -7,6 +7,7 @@ import json
 import pytest
 
 from curator.errors import MalformedRequest
+from curator.mechanisms.adversarial_dp_sinkhorn import AdversarialDpSinkhorn
 from curator.mechanisms.catalogue import (
     MAX_PARAMETER_BYTES,
     canonical_json,
@@ -14,43 +15,66 @@ from curator.mechanisms.catalogue import (
     parameter_schema,
     parse_mechanism,
 )
+from curator.mechanisms.dp_cgan import DpCgan
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn
 from curator.mechanisms.dp_swd import DpSwd
+from curator.mechanisms.dp_swd_features import DpSwdFeatures
+from curator.mechanisms.g_pate import GPate
+from curator.mechanisms.gs_wgan_decoupled import GsWganDecoupled
 from curator.mechanisms.gs_wgan_mean import GsWganMean
+from curator.mechanisms.gs_wgan_round_robin import GsWganRoundRobin
 from curator.mechanisms.mean_embedding import MeanEmbedding
+from curator.mechanisms.pate_gan import PateGan
+from tests.fakes import features
 from tests.unit.curator.mechanisms import (
+    test_adversarial_dp_sinkhorn,
+    test_dp_cgan,
     test_dp_sinkhorn,
     test_dp_swd,
+    test_g_pate,
     test_gs_wgan_mean,
     test_mean_embedding,
+    test_pate_gan,
 )
 from tests.unit.curator.mechanisms.test_dp_sinkhorn import SPACE
 
 PARAMETERS = {
+    "adversarial-dp-sinkhorn": test_adversarial_dp_sinkhorn.PARAMETERS,
+    "dp-cgan": test_dp_cgan.PARAMETERS,
     "dp-sinkhorn": test_dp_sinkhorn.PARAMETERS,
     "dp-swd": test_dp_swd.PARAMETERS,
+    "dp-swd-features": {**features.PARAMETERS, "architecture": "mlp-features"},
+    "g-pate": test_g_pate.PARAMETERS,
+    "gs-wgan-decoupled": test_gs_wgan_mean.PARAMETERS | {"critics_per_step": 5},
     "gs-wgan-mean": test_gs_wgan_mean.PARAMETERS,
+    "gs-wgan-round-robin": test_gs_wgan_mean.PARAMETERS,
     "mean-embedding": test_mean_embedding.PARAMETERS,
+    "pate-gan": test_pate_gan.PARAMETERS,
 }
 GOOD = json.dumps(PARAMETERS["mean-embedding"])
 
 
 def test_names_open_their_mechanisms() -> None:
-    assert mechanism_names() == ("dp-sinkhorn", "dp-swd", "gs-wgan-mean", "mean-embedding")
+    assert mechanism_names() == tuple(sorted(PARAMETERS))
     opened = {
         name: parse_mechanism(name, json.dumps(PARAMETERS[name]), SPACE) for name in PARAMETERS
     }
+    assert isinstance(opened["adversarial-dp-sinkhorn"], AdversarialDpSinkhorn)
+    assert isinstance(opened["dp-cgan"], DpCgan)
     assert isinstance(opened["dp-sinkhorn"], DpSinkhorn)
     assert isinstance(opened["dp-swd"], DpSwd)
+    assert isinstance(opened["dp-swd-features"], DpSwdFeatures)
+    assert isinstance(opened["g-pate"], GPate)
+    assert isinstance(opened["gs-wgan-decoupled"], GsWganDecoupled)
     assert isinstance(opened["gs-wgan-mean"], GsWganMean)
+    assert isinstance(opened["gs-wgan-round-robin"], GsWganRoundRobin)
     assert isinstance(opened["mean-embedding"], MeanEmbedding)
+    assert isinstance(opened["pate-gan"], PateGan)
 
 
 @pytest.mark.parametrize("name", ["", "dp_sinkhorn", "DP-SINKHORN", "dp-sinkhorn\n"])
 def test_other_names_are_refused(name: str) -> None:
-    with pytest.raises(
-        MalformedRequest, match="expected one of dp-sinkhorn, dp-swd, gs-wgan-mean, mean-embedding"
-    ):
+    with pytest.raises(MalformedRequest, match=f"expected one of {', '.join(sorted(PARAMETERS))}"):
         parse_mechanism(name, GOOD, SPACE)
 
 

@@ -18,7 +18,8 @@ from curator.data.sampling import PrivateRecords
 from curator.divergences import critic_training
 from curator.errors import MalformedRequest
 from curator.mechanisms import gs_wgan_mean
-from curator.mechanisms.gs_wgan_mean import CriticState, GsWganMean
+from curator.mechanisms.critic_state import CriticState
+from curator.mechanisms.gs_wgan_mean import GsWganMean
 from curator.mechanisms.gs_wgan_mean_spec import GsWganMeanSpec
 from curator.mechanisms.mechanism import (
     ReleasedOnceMechanism,
@@ -95,10 +96,10 @@ def test_rows_are_the_average_of_clipped_gradients(critic: str) -> None:
     assert noise.num_draws == 2 * 24
     parts = list(
         critic_training.image_gradients(
-            subject._shape,
+            subject.data.shape,
             state.ensemble.critics,
             samples().images_ND,
-            subject._onehot(samples().labels_N),
+            subject.data.onehot(samples().labels_N),
         )
     )
     gradients = torch.cat(parts).double()

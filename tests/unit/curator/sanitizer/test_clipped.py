@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from curator.privacy.release import LatticeBlock
-from curator.sanitizer.clipped import clip_to_ball, release_clipped
+from curator.sanitizer.clipped import clip_to_ball, clipped_to_lattice, release_clipped
 from curator.sanitizer.lattice import lattice_radius, squared_norm
 from tests.fakes.noise import NoNoise, SeededNoise
 
@@ -90,3 +90,13 @@ def test_the_noise_is_the_declared_one() -> None:
     expected = 2 * CLIP * Z
     assert abs(noise.std() / expected - 1) < 6.1 / (2 * noise.numel()) ** 0.5
     assert abs(noise.mean()) < 6.1 * expected / noise.numel() ** 0.5
+
+
+def test_a_lattice_point_made_elsewhere_is_released_if_it_is_certified() -> None:
+    radius = lattice_radius(Z, sensitivity_in_radii=2)
+    matrix = torch.linspace(-1, 1, 30).reshape(SHAPE)
+    point = clipped_to_lattice(matrix, CLIP, radius)
+    assert release(lambda: point).integers.equal(release(lambda: matrix).integers)
+    too_long = point.sign() * radius
+    assert int(release(lambda: too_long).integers.abs().max()) == 0
+    assert int(release(lambda: point[:4]).integers.abs().max()) == 0

@@ -7,6 +7,7 @@ import os
 
 import numpy as np
 import pytest
+import torch
 
 from curator.sanitizer import entropy
 from curator.sanitizer.entropy import OsEntropy
@@ -49,7 +50,7 @@ def test_keys_are_replaced_before_a_counter_could_wrap(monkeypatch: pytest.Monke
 
 
 def test_nothing_can_be_seeded() -> None:
-    assert list(inspect.signature(OsEntropy).parameters) == []
+    assert list(inspect.signature(OsEntropy).parameters) == ["device"]
     assert "seed" not in inspect.getsource(entropy).replace("way to seed them", "")
 
 
@@ -57,3 +58,20 @@ def test_draws_have_the_lattice_scale() -> None:
     """Standard deviation of 200,000 draws; false alarm below 1e-9 (6.1 standard errors)."""
     draws = OsEntropy().discrete_gaussian(200_000).double()
     assert abs(draws.std() / 65537.998 - 1) < 6.1 / (2 * 200_000) ** 0.5
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no graphics card")
+def test_draws_on_a_card_have_the_lattice_scale() -> None:
+    """Standard deviation of 200,000 draws; false alarm below 1e-9 (6.1 standard errors)."""
+    draws = OsEntropy(torch.device("cuda")).discrete_gaussian(200_000)
+    assert draws.device == torch.device("cpu")
+    assert abs(draws.double().std() / 65537.998 - 1) < 6.1 / (2 * 200_000) ** 0.5
+
+
+def test_words_become_the_same_draws_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = np.random.default_rng(1).integers(0, 2**64, 4000, dtype=np.uint64)
+    monkeypatch.setattr(OsEntropy, "_take", lambda *given: taken[: given[2]])
+    here, there = OsEntropy(), OsEntropy()
+    there._device = torch.device("meta")  # not the processor
+    monkeypatch.setattr(torch.Tensor, "to", lambda tensor, *_: tensor)
+    assert here.discrete_gaussian(2000).equal(there.discrete_gaussian(2000))

@@ -69,6 +69,16 @@ def test_a_caller_may_write_into_what_it_got(noise: PrefetchedNoise) -> None:
     assert int(noise.discrete_gaussian(100).min()) == 10
 
 
+def test_chunks_become_as_long_as_requests(noise: PrefetchedNoise) -> None:
+    wait_until_ready(noise)
+    start = 0
+    for _ in range(9):
+        assert noise.discrete_gaussian(20_000).equal(torch.arange(start, start + 20_000))
+        start += 20_000
+        wait_until_ready(noise)
+    assert len(noise._chunks[0]) == 20_000  # the next request is handed over without a copy
+
+
 def test_nothing_at_all(noise: PrefetchedNoise) -> None:
     assert noise.discrete_gaussian(0).shape == (0,)
 

@@ -16,7 +16,7 @@ from curator.sanitizer.lattice import LATTICE_STD, LATTICE_VARIANCE
 from curator.sanitizer.projected import (
     RecordRows,
     RowBounds,
-    _random_order,
+    random_order,
     release_projections,
 )
 
@@ -189,7 +189,7 @@ def test_every_order_of_slots_is_as_likely() -> None:
     counts: dict[tuple[int, ...], int] = {}
     source, trials = OsEntropy(), 12_000
     for _ in range(trials):
-        order = tuple(_random_order(3, source).tolist())
+        order = tuple(random_order(3, source).tolist())
         counts[order] = counts.get(order, 0) + 1
     assert len(counts) == 6
     spread = math.sqrt(trials * (1 / 6) * (5 / 6))
@@ -205,7 +205,7 @@ def test_the_order_comes_from_all_128_bits() -> None:
             assert num_words == 6
             return torch.tensor([5, 5, -1, 3, 2, 9])  # the first two agree in their high words
 
-    assert _random_order(3, Words()).tolist() == [2, 1, 0]
+    assert random_order(3, Words()).tolist() == [2, 1, 0]
 
 
 def test_noise_is_added_in_every_slot_and_slots_are_permuted() -> None:

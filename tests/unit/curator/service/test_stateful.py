@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,11 +14,13 @@ import torch
 
 from curator.data.sampling import PrivateRecords
 from curator.errors import CuratorError, LedgerUnavailable, RunClosed, StepLost
-from curator.mechanisms.gs_wgan_mean import CriticState, GsWganMean
+from curator.mechanisms.critic_state import CriticState
+from curator.mechanisms.gs_wgan_mean import GsWganMean
 from curator.privacy.release import LatticeBlock
 from curator.service.close_run import close_run
 from curator.service.context import Context
 from curator.service.held_state import HeldState
+from curator.service.in_turn import InTurn
 from curator.service.live_run import KEPT_ANSWERS
 from curator.service.release_gradient import release_gradient
 from curator.service.resume_run import resume_run
@@ -146,6 +149,24 @@ def test_steps_pass_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
         (found,), (wanted,) = answers[number].release.blocks, one.release.blocks
         assert isinstance(found, LatticeBlock)
         assert torch.equal(found.integers, wanted.integers)
+
+
+def test_making_a_state_takes_no_place_of_other_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    ctx = replace(context(), executor=InTurn(1), preparing=InTurn(1))
+    slow, quick = critics(ctx), opened(ctx, key="b" * 16).run_id
+    ready, real = threading.Event(), GsWganMean.start
+
+    def late(self: GsWganMean, batches: Any) -> CriticState:
+        ready.wait(10)
+        return real(self, batches)
+
+    monkeypatch.setattr(GsWganMean, "start", late)
+    with claimed(ctx, slow, range(1, 2)) as answers:
+        assert answer(ctx, quick, 1).step == 1
+        assert not answers
+        ready.set()
+    assert answers[1].step == 1
+    assert held(ctx, slow).is_ready
 
 
 def test_a_failed_step_leaves_the_state_and_the_next_goes_on(

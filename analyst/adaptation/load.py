@@ -1,0 +1,102 @@
+"""Read an adaptation recipe by name or from a file, and say exactly which key is wrong."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from analyst.adaptation.config import AdaptationRecipe
+from analyst.recipes.errors import RecipeError
+
+_ADAPTER = TypeAdapter(AdaptationRecipe)
+
+
+def adaptation_recipes() -> list[str]:
+    """Return the names of the adaptation recipes that come with this package."""
+    entries = (entry.name for entry in resources.files("analyst.adaptation").iterdir())
+    return sorted(name.removesuffix(".toml") for name in entries if name.endswith(".toml"))
+
+
+def load_adaptation(name_or_file: str, overrides: Mapping[str, Any]) -> AdaptationRecipe:
+    """Read a recipe.
+
+    Args:
+        name_or_file: A name from `adaptation_recipes`, or the path of a TOML file.
+        overrides: Values by dotted key, such as {"training.steps": 100}; they win over the file.
+
+    Returns:
+        The validated recipe.
+
+    Raises:
+        RecipeError: If it does not exist, is not TOML, or a key is unknown, missing or wrong.
+    """
+    origin = f"recipe '{name_or_file}'"
+    try:
+        table = tomllib.loads(_text(name_or_file))
+    except tomllib.TOMLDecodeError as error:
+        message = f"{origin} is not valid TOML: {error}"
+        raise RecipeError(message, "Correct the file at that place.") from None
+    for key, value in overrides.items():
+        section, _, name = key.partition(".")
+        entry = table.setdefault(section, {})
+        if not name or not isinstance(entry, dict):
+            message = f"'{key}' is not a key of a recipe"
+            raise RecipeError(message, "Write SECTION.KEY, such as training.steps=100.")
+        entry[name] = value
+    return adaptation_from_dict(table, origin=origin)
+
+
+def adaptation_from_dict(table: Mapping[str, Any], *, origin: str) -> AdaptationRecipe:
+    """Validate a recipe.
+
+    Args:
+        table: Sections as in the TOML file.
+        origin: What to call it in an error.
+
+    Returns:
+        The validated recipe.
+
+    Raises:
+        RecipeError: If a key is unknown, missing or wrong.
+    """
+    try:
+        return _ADAPTER.validate_json(json.dumps(table, default=str), strict=True)
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_input=False)
+        lines = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in problems]
+        message = f"{origin} is not valid:\n  " + "\n  ".join(lines)
+        remedy = "The recipes that come with this package state every key."
+        raise RecipeError(message, remedy) from None
+
+
+def adaptation_to_dict(recipe: AdaptationRecipe) -> dict[str, Any]:
+    """Return the effective recipe as plain values; `adaptation_from_dict` reads it back."""
+    table: dict[str, Any] = json.loads(_ADAPTER.dump_json(recipe))
+    return table
+
+
+def _text(name_or_file: str) -> str:
+    """Return the file of a recipe.
+
+    Raises:
+        RecipeError: If it does not exist or cannot be read.
+    """
+    if not name_or_file.endswith(".toml"):
+        known = adaptation_recipes()
+        if name_or_file not in known:
+            message = f"there is no adaptation recipe '{name_or_file}'"
+            remedy = f"Choose one of {', '.join(known)}; or give the path of a .toml file."
+            raise RecipeError(message, remedy)
+        return (resources.files("analyst.adaptation") / f"{name_or_file}.toml").read_text("utf-8")
+    try:
+        return Path(name_or_file).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        message = f"cannot read recipe {name_or_file}: {reason}"
+        raise RecipeError(message, "Check the path.") from None

@@ -1,0 +1,158 @@
+"""Everything that an adaptation changes, as one object that becomes named tensors and back."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from analyst.adaptation.config import AdaptationRecipe, MoveSourceConfig
+from analyst.adaptation.networks import (
+    DomainClassifier,
+    SourceMap,
+    build_classifier,
+    build_source_map,
+)
+from analyst.generators.generator import ImageShape
+from analyst.training.ema import Ema
+
+_MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+_SOME = 2000  # images that fix the scale of a lens
+
+
+@dataclass(slots=True)
+class AdaptationState:
+    """A classifier, what the curator's gradient moves if it is not that, and their optimizers."""
+
+    model: DomainClassifier
+    ema: Ema
+    optimizer: torch.optim.Adam
+    randomness: torch.Generator
+    num_updates: int = 0
+    source_map: SourceMap | None = None
+    map_optimizer: torch.optim.Adam | None = None
+
+    @property
+    def parts(self) -> dict[str, tuple[nn.Module, torch.optim.Adam]]:
+        """Everything that is trained, by its name in a checkpoint."""
+        made: dict[str, tuple[nn.Module, torch.optim.Adam]] = {
+            "model": (self.model, self.optimizer)
+        }
+        if self.source_map is not None and self.map_optimizer is not None:
+            made["map"] = (self.source_map, self.map_optimizer)
+        return made
+
+
+def new_adaptation(
+    recipe: AdaptationRecipe, shape: ImageShape, source_NCHW: Tensor
+) -> AdaptationState:
+    """Return the state that a recipe starts from.
+
+    Args:
+        recipe: Architecture, optimizer and seeds.
+        shape: Public facts of the target.
+        source_NCHW: Images of the source, which fix the scale of a lens.
+
+    Returns:
+        A state that depends on these alone.
+    """
+    randomness = torch.Generator().manual_seed(recipe.training.seed)
+    given, config = recipe.mechanism, recipe.optimizer
+    model = build_classifier(
+        given.architecture,
+        shape,
+        randomness,
+        num_features=given.num_features,
+        clip_norm=given.clip_norm,
+    )
+    optimizer = torch.optim.Adam(
+        model.parameters(),
+        lr=config.lr,
+        betas=(config.beta1, config.beta2),
+        weight_decay=config.weight_decay,
+    )
+    state = AdaptationState(model, Ema(model, recipe.training.ema_decay), optimizer, randomness)
+    if isinstance(recipe.move, MoveSourceConfig):
+        state.source_map = build_source_map(
+            given.architecture,
+            shape,
+            source_NCHW[:_SOME],
+            mechanism=given,
+            seed=recipe.move.lens_seed,
+        )
+        state.map_optimizer = torch.optim.Adam([state.source_map.affine], lr=recipe.move.lr)
+    return state
+
+
+def rate(recipe: AdaptationRecipe, num_updates: int) -> float:
+    """Return the learning rate after so many updates: constant, or a half cosine over all.
+
+    Args:
+        recipe: Rate, kind of decay and number of updates.
+        num_updates: How many there were.
+    """
+    config = recipe.optimizer
+    if config.decay == "constant":
+        return config.lr
+    return config.lr * half_cosine(num_updates / recipe.num_updates)
+
+
+def half_cosine(share: float) -> float:
+    """Return a factor that falls from 1 to 0 while `share` grows from 0 to 1."""
+    return 0.5 * (1 + math.cos(math.pi * share))
+
+
+def adaptation_tensors(state: AdaptationState) -> dict[str, Tensor]:
+    """Return the state as named tensors, copied."""
+    tensors = {"randomness": state.randomness.get_state()}
+    tensors |= {f"ema.{name}": value for name, value in state.ema.weights.items()}
+    for part, (module, optimizer) in state.parts.items():
+        for name, parameter in module.named_parameters():
+            tensors[f"{part}.{name}"] = parameter
+            for moment, value in optimizer.state.get(parameter, {}).items():
+                tensors[f"{part}-{moment}.{name}"] = value
+    return {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
+
+
+def load_adaptation_tensors(state: AdaptationState, tensors: dict[str, Tensor]) -> None:
+    """Restore what `adaptation_tensors` returned into a state of the same recipe.
+
+    Args:
+        state: In place.
+        tensors: As saved.
+
+    Raises:
+        KeyError: If one is missing.
+        RuntimeError: If one has another shape.
+    """
+    state.randomness.set_state(tensors["randomness"])
+    state.ema.load({name: tensors[f"ema.{name}"] for name in state.ema.weights})
+    for part, (module, optimizer) in state.parts.items():
+        load_module(module, tensors, part=part)
+        trained = [name for name, one in module.named_parameters() if one.requires_grad]
+        if all(f"{part}-step.{name}" in tensors for name in trained):
+            saved = optimizer.state_dict()
+            saved["state"] = {
+                index: {moment: tensors[f"{part}-{moment}.{name}"] for moment in _MOMENTS}
+                for index, name in enumerate(trained)
+            }
+            optimizer.load_state_dict(saved)
+
+
+def load_module(module: nn.Module, tensors: dict[str, Tensor], *, part: str) -> None:
+    """Restore only one module's weights.
+
+    Args:
+        module: In place.
+        tensors: What `adaptation_tensors` returned.
+        part: Its name; "ema" for the classifier's averages.
+
+    Raises:
+        KeyError: If one is missing.
+        RuntimeError: If one has another shape.
+    """
+    module.load_state_dict(
+        {name: tensors[f"{part}.{name}"] for name, _ in module.named_parameters()}
+    )

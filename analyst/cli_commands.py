@@ -1,0 +1,260 @@
+"""What each of the analyst's commands does; what is slow to import is imported where it is used."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analyst.config import ConnectionConfig, ExitCode, connection_config
+from analyst.evaluation.errors import ImageFileError
+from analyst.recipes import list_recipes, load_recipe
+from analyst.recipes.flags import read_overrides
+from analyst.recipes.load import recipe_text
+from analyst.screen import Screen
+from analyst.training.federation.flags import access_words
+from analyst.training.ports import BarrierPort
+
+if TYPE_CHECKING:
+    from analyst.training.session import SessionResult
+
+Connect = Callable[[ConnectionConfig], AbstractContextManager[BarrierPort]]
+Command = Callable[[argparse.Namespace, Connect, Screen], ExitCode]
+
+
+def _train(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> ExitCode:
+    from analyst.training.federation.folder import check_one_run
+    from analyst.training.progress import Progress
+    from analyst.training.session import SessionOptions, resume_session, run_session
+    from analyst.training.statements import show_refusal
+    from analyst.training.stop import stop_on_signals
+
+    check_one_run(arguments.out)
+    overrides = read_overrides(arguments)
+    options = SessionOptions(out=arguments.out, start_from=arguments.start_from)
+    progress = Progress(sys.stderr, quiet=screen.quiet)
+    with connect(connection_config(arguments)) as barrier, stop_on_signals(progress.say) as stop:
+        if arguments.resume:
+            result = resume_session(barrier, overrides, options, progress, stop)
+        else:
+            recipe = load_recipe(arguments.recipe, overrides)
+            result = run_session(barrier, recipe, options, progress, stop)
+        code = say_outcome(result, arguments, screen)
+        if code is ExitCode.OK and arguments.show_refusal:
+            screen.show(show_refusal(barrier, result.recipe))
+    return code
+
+
+def say_outcome(result: SessionResult, arguments: argparse.Namespace, screen: Screen) -> ExitCode:
+    """Say how a sitting ended.
+
+    Args:
+        result: Of the sitting.
+        arguments: Of the command line.
+        screen: Takes it.
+
+    Returns:
+        OK if the run is complete.
+    """
+    from analyst.training.loop import Outcome
+
+    screen.answer(
+        {
+            "outcome": result.outcome.value,
+            "num_updates": result.num_updates,
+            "next_step": result.next_step,
+            "num_steps": result.num_steps,
+            "out": str(arguments.out),
+        }
+    )
+    if result.outcome is Outcome.STOPPED:
+        screen.say(f"stopped after {result.num_updates:,} updates; a checkpoint was saved")
+        say_how_to_resume(arguments, screen)
+        return ExitCode.INTERRUPTED
+    screen.say(f"finished: {result.num_updates:,} updates in {arguments.out}")
+    return ExitCode.OK
+
+
+def say_how_to_resume(arguments: argparse.Namespace, screen: Screen) -> None:
+    """Say how to go on with a run, if there is one.
+
+    Args:
+        arguments: Of the command line.
+        screen: Takes it.
+    """
+    if arguments.command != "train":
+        return
+    from analyst.training.outputs import checkpoint_store
+
+    if checkpoint_store(arguments.out).exists():
+        words = access_words(arguments)
+        screen.say(f"to go on: analyst train --resume --out {arguments.out} {words}")
+
+
+def _plan(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> ExitCode:
+    from analyst.training.planning import make_plan, question_of
+
+    if arguments.plot not in {None, "-"}:
+        from analyst.training.plotting import check_plot_file
+
+        check_plot_file(Path(arguments.plot))
+    recipe = load_recipe(arguments.recipe, read_overrides(arguments))
+    with connect(connection_config(arguments)) as barrier:
+        report = make_plan(barrier, recipe, question_of(arguments))
+    screen.show(report.text())
+    screen.answer(report.to_json())
+    if arguments.plot is not None:
+        from analyst.training.plotting import plot_plan
+
+        screen.show(plot_plan(report, arguments.plot))
+    return ExitCode.OK
+
+
+def _budget(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> ExitCode:
+    from analyst.training.statements import statement, statement_json
+
+    with connect(connection_config(arguments)) as barrier:
+        names = [arguments.dataset] if arguments.dataset else [d.name for d in barrier.datasets()]
+        found = [barrier.budget(name) for name in names]
+    screen.show("\n\n".join(map(statement, found)))
+    screen.answer([statement_json(one) for one in found])
+    return ExitCode.OK
+
+
+def _close(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> ExitCode:
+    with connect(connection_config(arguments)) as barrier:
+        barrier.resume_run(arguments.run_id).close()
+    screen.say(f"run {arguments.run_id} is closed; what it did not use went back to the budget")
+    screen.answer({"closed": [arguments.run_id]})
+    return ExitCode.OK
+
+
+def _certificate(arguments: argparse.Namespace, _connect: Connect, screen: Screen) -> ExitCode:
+    from analyst.certificate import certificate_text, check_certificate
+    from analyst.client.credentials import load_credentials
+
+    key = None
+    if arguments.credentials is not None:
+        key = load_credentials(arguments.credentials).certificate_key
+    verified = check_certificate(arguments.file, key, arguments.fingerprint)
+    known = key is not None or arguments.fingerprint is not None
+    screen.show(certificate_text(verified))
+    screen.answer(
+        {
+            "statement": verified.statement,
+            "signed_by": verified.fingerprint,
+            "signer_is_known": known,
+            "rehearsal": verified.is_rehearsal,
+        }
+    )
+    if verified.is_rehearsal:
+        screen.warn("error: the certificate is of a rehearsal, or of a kind this program knows not")
+        screen.warn("what to do: train against a curator with private data, then verify again")
+        return ExitCode.REHEARSAL
+    if not known:
+        screen.say(
+            "the signature holds; give --credentials, or --fingerprint as the steward tells it, to "
+            "check that your curator made it"
+        )
+    return ExitCode.OK
+
+
+def _sample(arguments: argparse.Namespace, _connect: Connect, screen: Screen) -> ExitCode:
+    """Write images of a run.
+
+    Raises:
+        ImageFileError: If the name is of another format.
+    """
+    out: Path = arguments.out
+    if out.suffix not in {".npz", ".png"}:
+        message = f"cannot write {out}"
+        raise ImageFileError(message, "Give a name that ends in .npz or .png.")
+    from analyst.evaluation.image_file import save_images
+    from analyst.evaluation.sample import sample_run
+    from analyst.training.grid import save_grid
+
+    data = sample_run(
+        arguments.out_of, arguments.count, seed=arguments.seed, weights=arguments.weights
+    )
+    if out.suffix == ".npz":
+        save_images(out, data)
+    else:
+        order = data.labels.argsort(kind="stable")
+        columns = -(-arguments.count // len(set(data.labels.tolist())))
+        save_grid(out, data.images[order], columns)
+    return _wrote(arguments.count, out, screen)
+
+
+def _wrote(count: int, out: Path, screen: Screen) -> ExitCode:
+    screen.say(f"wrote {count:,} images to {out}")
+    screen.answer({"num_images": count, "out": str(out)})
+    return ExitCode.OK
+
+
+def _evaluate(arguments: argparse.Namespace, _connect: Connect, screen: Screen) -> ExitCode:
+    from analyst.evaluation.command import run_evaluate
+
+    run_evaluate(arguments, screen)
+    return ExitCode.OK
+
+
+def _export(arguments: argparse.Namespace, _connect: Connect, screen: Screen) -> ExitCode:
+    from analyst.evaluation.command import run_export
+
+    return _wrote(run_export(arguments), arguments.out, screen)
+
+
+def _embedding(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> ExitCode:
+    from analyst.embedding.command import run_download, run_offline_training
+
+    if arguments.action == "download":
+        run_download(arguments, lambda: connect(connection_config(arguments)), screen)
+        return ExitCode.OK
+    return ExitCode.OK if run_offline_training(arguments, screen) else ExitCode.INTERRUPTED
+
+
+def _adapt(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> ExitCode:
+    from analyst.adaptation.command import run_adaptation, run_adaptation_test
+
+    if arguments.action == "test":
+        run_adaptation_test(arguments, screen)
+        return ExitCode.OK
+    completed = run_adaptation(arguments, lambda: connect(connection_config(arguments)), screen)
+    return ExitCode.OK if completed else ExitCode.INTERRUPTED
+
+
+def _recipes(arguments: argparse.Namespace, _connect: Connect, screen: Screen) -> ExitCode:
+    if arguments.name:
+        screen.show(recipe_text(arguments.name))
+        screen.answer({"name": arguments.name, "toml": recipe_text(arguments.name)})
+        return ExitCode.OK
+    titles = {name: load_recipe(name).about.title for name in list_recipes()}
+    screen.show("\n".join(f"{name:20s} {title}" for name, title in titles.items()))
+    screen.answer([{"name": name, "title": title} for name, title in titles.items()])
+    return ExitCode.OK
+
+
+def _completion(arguments: argparse.Namespace, _connect: Connect, _screen: Screen) -> ExitCode:
+    from argcomplete.shell_integration import shellcode  # only this command prints it
+
+    sys.stdout.write(shellcode(["analyst"], shell=arguments.shell))
+    return ExitCode.OK
+
+
+COMMANDS: dict[str, Command] = {
+    "train": _train,
+    "plan": _plan,
+    "budget": _budget,
+    "close": _close,
+    "certificate": _certificate,
+    "sample": _sample,
+    "evaluate": _evaluate,
+    "export": _export,
+    "embedding": _embedding,
+    "adapt": _adapt,
+    "recipes": _recipes,
+    "completion": _completion,
+}

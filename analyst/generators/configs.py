@@ -1,0 +1,83 @@
+"""The sizes of every generator, apart from the networks: reading a recipe needs no torch."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias, get_args
+
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+Latent = Literal["uniform", "normal"]
+
+_STRICT = ConfigDict(extra="forbid")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
+class DcganConfig:
+    """Sizes of the convolutional generator; the defaults are those of the released code."""
+
+    kind: Literal["dcgan"]
+    latent: Annotated[Latent, Field(description="distribution of the latents")] = "uniform"
+    latent_dim: Annotated[int, Field(ge=1, description="latent dimensions")] = 16
+    embedding_dim: Annotated[int, Field(ge=1, description="dimensions of a label's embedding")] = 8
+    width: Annotated[int, Field(ge=1, description="channels before the last convolution")] = 64
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
+class MlpConfig:
+    """Sizes of the fully connected generator."""
+
+    kind: Literal["mlp"]
+    latent: Annotated[Latent, Field(description="distribution of the latents")] = "normal"
+    latent_dim: Annotated[int, Field(ge=1, description="latent dimensions")] = 16
+    embedding_dim: Annotated[int, Field(ge=1, description="dimensions of a label's embedding")] = 16
+    width: Annotated[int, Field(ge=1, description="units of a hidden layer")] = 256
+    num_hidden: Annotated[int, Field(ge=1, le=8, description="hidden layers")] = 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
+class ConvEmbeddingConfig:
+    """Sizes of the generator; the defaults are the trial's."""
+
+    kind: Literal["conv-embedding"]
+    latent: Annotated[Latent, Field(description="distribution of the latents")] = "normal"
+    latent_dim: Annotated[int, Field(ge=1, description="latent dimensions")] = 16
+    embedding_dim: Annotated[int, Field(ge=1, description="dimensions of a label's embedding")] = 8
+    width: Annotated[int, Field(ge=1, description="channels before the last convolution")] = 64
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
+class DpMerfConfig:
+    """Sizes of DP-MERF's generator; the defaults are the paper's for 28 x 28 images."""
+
+    kind: Literal["dp-merf"]
+    latent: Annotated[Latent, Field(description="distribution of the latents")] = "normal"
+    latent_dim: Annotated[int, Field(ge=1, description="latent dimensions")] = 10
+    width: Annotated[int, Field(ge=2, description="channels before the first convolution")] = 16
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
+class DpSwdConfig:
+    """Sizes of the decoder; the defaults give a first map of 512 x 4 x 4 at 64 x 64."""
+
+    kind: Literal["dp-swd"]
+    latent: Annotated[Latent, Field(description="distribution of the latents")] = "normal"
+    latent_dim: Annotated[int, Field(ge=1, description="latent dimensions")] = 32
+    width: Annotated[int, Field(ge=1, description="channels before the last convolution")] = 64
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
+class ResidualConfig:
+    """Sizes of the residual generator; the defaults are those of the released code."""
+
+    kind: Literal["residual"]
+    latent: Annotated[Latent, Field(description="distribution of the latents")] = "normal"
+    latent_dim: Annotated[int, Field(ge=1, description="latent dimensions")] = 32
+    width: Annotated[int, Field(ge=1, description="channels of every block")] = 256
+
+
+AnyGeneratorConfig: TypeAlias = (
+    DcganConfig | MlpConfig | ConvEmbeddingConfig | DpMerfConfig | DpSwdConfig | ResidualConfig
+)
+GeneratorConfig = Annotated[AnyGeneratorConfig, Field(discriminator="kind")]
+GENERATOR_CONFIGS: tuple[type[AnyGeneratorConfig], ...] = get_args(AnyGeneratorConfig)

@@ -1,0 +1,182 @@
+"""What `curator plan` does: the analyst's plan, as the steward sees it before allowing it."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from argparse import Namespace
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from curator.cli_common import Screen, UsageProblem, reader_of, table_lines
+from curator.cli_dataset import policy_rule
+
+if TYPE_CHECKING:
+    from curator.ledger.sql import SqlLedger
+    from curator.privacy.facts import DatasetFacts
+    from curator.rest.plan import PlanAnswer
+
+_MAX_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The mechanism of a recipe, as the curator takes it, and what only the analyst uses."""
+
+    mechanism: str
+    parameters: dict[str, Any]
+    left_out: tuple[str, ...]
+
+
+def _plan(arguments: Namespace) -> None:
+    table = _mechanism_table(arguments.recipe)
+    ledger = reader_of(arguments)
+    try:
+        answer, asked, rules = _answer(arguments, ledger, table)
+    finally:
+        ledger.close()
+    screen = Screen.of(arguments)
+    screen.answer(answer.model_dump() | {"policy": rules, "left_out": asked.left_out})
+    screen.show(*_lines(arguments, answer, asked, rules))
+
+
+def _answer(
+    arguments: Namespace, ledger: SqlLedger, table: dict[str, Any]
+) -> tuple[PlanAnswer, Asked, dict[str, str]]:
+    """Plan as the serving curator would, for one caller and one policy.
+
+    Raises:
+        UsageProblem: If a rule is not valid.
+    """
+    from curator.privacy.facts import DatasetFacts
+    from curator.rest.plan import PlanAnswer
+    from curator.sanitizer.entropy import OsEntropy  # torch
+    from curator.service.caller import Caller, Role
+    from curator.service.context import Context, ServedDataset
+    from curator.service.plan_run import PlanRequest, plan_run
+    from curator.service.plan_table import Axis
+    from curator.service.steward_policy import StewardPolicy
+
+    name, who = arguments.name, arguments.analyst
+    state = ledger.dataset(name)
+    facts = DatasetFacts.model_validate_json(state.registration.facts_json)
+    rules = {**dict(map(policy_rule, arguments.set or ())), **dict.fromkeys(arguments.clear or ())}
+    try:
+        policy = StewardPolicy.of(state).changed(rules)
+    except ValueError as problem:
+        raise UsageProblem(str(problem)) from None
+    context = Context(
+        ledger=ledger,
+        datasets={name: ServedDataset(facts=facts, records=None)},
+        noise=OsEntropy(),
+        executor=ThreadPoolExecutor(1),
+        holder="a plan charges nothing",
+        max_samples=1,
+    )
+    asked = wire_parameters(table, facts)
+    request = PlanRequest(
+        dataset=name,
+        mechanism=asked.mechanism,
+        parameters_json=json.dumps(asked.parameters),
+        num_steps=arguments.for_steps,
+        epsilon=arguments.for_epsilon,
+        alone=arguments.alone,
+        axis=Axis(arguments.over),
+        points=arguments.points,
+    )
+    caller = Caller(who, Role.ANALYST) if who else Caller("steward", Role.STEWARD)
+    plan = plan_run(context, caller, request, policy)
+    return PlanAnswer.of(plan, asked.mechanism), asked, policy.rules()
+
+
+def _mechanism_table(path: str) -> dict[str, Any]:
+    """Return [mechanism] of a recipe.
+
+    Raises:
+        UsageProblem: If it is no recipe.
+    """
+    file = Path(path)
+    try:
+        with file.open("rb") as stream:
+            text = stream.read(_MAX_BYTES + 1).decode()
+        table = tomllib.loads(text).get("mechanism")
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        reason = getattr(problem, "strerror", None) or str(problem)
+        msg = f"cannot read recipe {path}: {reason}; 'analyst recipes NAME > FILE.toml' writes one"
+        raise UsageProblem(msg) from None
+    if len(text) > _MAX_BYTES or not isinstance(table, dict) or not table.get("kind"):
+        msg = f"{path} is no recipe: it has no [mechanism] with a kind"
+        raise UsageProblem(msg)
+    return table
+
+
+def wire_parameters(table: Mapping[str, Any], facts: DatasetFacts) -> Asked:
+    """Return what an analyst would send for a recipe.
+
+    Args:
+        table: Its [mechanism].
+        facts: A batch size becomes a rate by the nominal size; the capacity is the data set's where
+            the recipe has none.
+
+    Returns:
+        The mechanism with its parameters; keys that are no parameters are the analyst's own.
+    """
+    from curator.mechanisms.catalogue import parameter_schema  # torch
+
+    mechanism = str(table["kind"])
+    known = parameter_schema(mechanism)["properties"]
+    given = {key: value for key, value in table.items() if key != "kind"}
+    batch = given.pop("expected_batch_size", None)
+    if batch is not None and "sampling_rate" in known:
+        given.setdefault("sampling_rate", batch / facts.nominal_size)
+    if "capacity" in known:
+        given.setdefault("capacity", facts.capacity)
+    return Asked(
+        mechanism,
+        {key: value for key, value in given.items() if key in known},
+        tuple(key for key in given if key not in known),
+    )
+
+
+def _lines(
+    arguments: Namespace, answer: PlanAnswer, asked: Asked, rules: Mapping[str, str]
+) -> list[str]:
+    """Return the answer in words, as `analyst plan` prints it."""
+    tried = " (as tried here)" if arguments.set or arguments.clear else ""
+    said = ", ".join(f"{rule} {value}" for rule, value in rules.items()) or "no rules"
+    alone = "" if answer.epsilon_alone is None else f", {answer.epsilon_alone:.4f} alone"
+    lines = [
+        f"data set    {answer.dataset}: {answer.remaining:.4f} left",
+        f"policy      {said}{tried}",
+        f"mechanism   {asked.mechanism}",
+        f"affordable  {answer.affordable_steps:,} steps",
+        (
+            f"asked       {answer.num_steps:,} steps with noise_multiplier "
+            f"{answer.noise_multiplier:g}: epsilon {_epsilon(answer.epsilon_after)} in total "
+            f"afterwards{alone}; {'fits' if answer.fits else 'does not fit'}"
+        ),
+    ]
+    rows = [
+        (
+            f"{point.noise_multiplier:g}",
+            f"{point.num_steps:,}",
+            _epsilon(point.epsilon_after),
+            "yes" if point.fits else "no",
+        )
+        for point in answer.points
+    ]
+    lines += ["", *table_lines(("noise", "steps", "epsilon after", "fits"), rows)]
+    lines += [f"note: {one}" for one in answer.advice]
+    if asked.left_out:
+        lines.append(f"note: not sent to a curator: {', '.join(asked.left_out)}")
+    return lines
+
+
+def _epsilon(value: float | None) -> str:
+    return "infinite" if value is None else f"{value:.4f}"
+
+
+PLAN_COMMANDS: dict[str, Callable[[Namespace], None]] = {"plan": _plan}

@@ -1,0 +1,141 @@
+"""The commands that serve: real data sets, or a rehearsal."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from curator.cli_common import Screen, UsageProblem, folder_of, say
+from curator.cli_progress import progress_for
+from curator.config import CuratorConfig, load_config
+from curator.folder import CuratorFolder
+from curator.ledger.problems import HolderLost
+from curator.privacy.facts import is_rehearsal
+from curator.service.rehearsal import BANNER
+from curator.telemetry.log import configure_logging
+from curator.tune_process import tune_process
+
+if TYPE_CHECKING:
+    from curator.bootstrap import Curator
+
+
+def _serve(arguments: Namespace) -> None:
+    folder = folder_of(arguments)
+    _run(arguments, folder, load_config(folder.config))
+
+
+def _rehearse(arguments: Namespace) -> None:
+    """Serve public data without a limit, from a folder of its own."""
+    from curator.cli_source import source_options
+    from curator.rehearse import Rehearsal, prepare_rehearsal  # torch, seconds
+
+    screen = Screen.of(arguments)
+    rehearsal = Rehearsal(
+        name=arguments.name,
+        source=arguments.source,
+        is_public=arguments.source_is_public,
+        options=source_options(arguments),
+        nominal_size=arguments.nominal_size,
+        sampling_rate=arguments.sampling_rate,
+        capacity=arguments.capacity,
+        delta=arguments.delta,
+        max_level=arguments.max_level,
+    )
+    prepared = prepare_rehearsal(arguments.dir, rehearsal, progress_for(arguments))
+    host = f"localhost:{arguments.grpc_port}"
+    screen.tell(
+        BANNER,
+        f"data set {prepared.dataset}: debug with",
+        f"  analyst train --curator {host} --credentials {prepared.credentials} \\",
+        f"      --dataset {prepared.dataset} --recipe NAME --out DIR",
+        BANNER,
+    )
+    _run(arguments, prepared.folder, load_config(prepared.folder.config))
+
+
+def _run(arguments: Namespace, folder: CuratorFolder, config: CuratorConfig) -> None:
+    """Serve until a signal comes.
+
+    Raises:
+        UsageProblem: If the ledger's lease was lost.
+    """
+    tune_process()
+    from curator.bootstrap import create_curator, drain_on_signals  # torch, seconds
+
+    config = _overridden(config, arguments)
+    configure_logging()
+    curator = create_curator(folder, config, insecure_loopback=arguments.insecure_loopback)
+    drain_on_signals(curator)
+    curator.start()
+    _say_ready(arguments, config, curator)
+    try:
+        curator.wait()
+    except HolderLost:
+        msg = (
+            "this curator lost its lease on the ledger, so another may have taken its runs over; "
+            "nothing was released since. Start it again."
+        )
+        raise UsageProblem(msg) from None
+
+
+def _say_ready(arguments: Namespace, config: CuratorConfig, curator: Curator) -> None:
+    """Print one line or one object as soon as it answers, also when quiet: scripts wait for it."""
+    scheme = "http" if arguments.insecure_loopback else "https"
+    names = [state.registration.name for state in curator.ledger.datasets()]
+    rehearsal = any(map(is_rehearsal, names))
+    if not arguments.json:
+        words = "REHEARSAL " if rehearsal else ""
+        say(
+            f"ready: {words}grpc {config.grpc.host}:{curator.rpc.port} "
+            f"rest {scheme}://{config.rest.host}:{curator.rest.port} "
+            f"client certificates: {curator.rpc.certificate_port or 'none'} "
+            f"unix socket: {curator.rpc.unix_socket or 'none'} "
+            f"data sets: {', '.join(names) or 'none'}"
+        )
+    unix_socket = curator.rpc.unix_socket
+    Screen.of(arguments).answer(
+        {
+            "ready": True,
+            "rehearsal": rehearsal,
+            "grpc": f"{config.grpc.host}:{curator.rpc.port}",
+            "rest": f"{scheme}://{config.rest.host}:{curator.rest.port}",
+            "certificate_port": curator.rpc.certificate_port,
+            "unix_socket": str(unix_socket) if unix_socket else None,
+            "datasets": names,
+        }
+    )
+
+
+def _overridden(config: CuratorConfig, arguments: Namespace) -> CuratorConfig:
+    """Return the configuration with the command line's ports and addresses.
+
+    Raises:
+        UsageProblem: If a port is out of range.
+    """
+    options = {
+        "grpc": {
+            "host": arguments.grpc_host,
+            "port": arguments.grpc_port,
+            "certificate_port": arguments.grpc_certificate_port,
+            "unix_socket": arguments.grpc_unix_socket,
+            "reflection": arguments.reflection or None,
+        },
+        "rest": {"host": arguments.rest_host, "port": arguments.rest_port},
+    }
+    values = config.model_dump()
+    for section, changes in options.items():
+        values[section] |= {key: value for key, value in changes.items() if value is not None}
+    try:
+        return CuratorConfig.model_validate(values)
+    except ValidationError:
+        msg = "ports must be from 0 to 65535"
+        raise UsageProblem(msg) from None
+
+
+SERVE_COMMANDS: dict[str, Callable[[Namespace], None]] = {
+    "serve": _serve,
+    "rehearse": _rehearse,
+}

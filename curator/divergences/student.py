@@ -1,0 +1,93 @@
+"""The student: one network that learns noisy shares of votes, and whose slope is the answer.
+
+It sees generated images and released numbers only, so nothing here is private.
+
+Shape legend: N images, D pixels, L classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from curator.divergences.adam import adam_step
+from curator.divergences.critic_training import Ensemble
+from curator.divergences.critics import CriticShape, Parameters, scores
+from curator.divergences.teacher_votes import Questions
+
+_BETAS = (0.5, 0.99)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Answered:
+    """Questions with the share of teachers that said yes, in [0, 1]."""
+
+    asked: Questions
+    shares_N: Tensor
+
+
+def student_loss(shape: CriticShape, student: Parameters, answered: Answered) -> Tensor:
+    """Return the cross-entropy of the shares and what the student says.
+
+    Args:
+        shape: Sizes of the student.
+        student: Its parameters, without an axis of networks.
+        answered: What it learns from.
+
+    Returns:
+        A scalar. The student's logit is its score, or the difference of the scores of a pair.
+
+    References:
+        [jordon:19], algorithm 1; for pairs [bradley:52].
+    """
+    asked = answered.asked
+    logits_N = scores(shape, student, asked.firsts_ND, asked.onehot_NL)
+    if asked.seconds_ND is not None:
+        logits_N = logits_N - scores(shape, student, asked.seconds_ND, asked.onehot_NL)
+    return binary_cross_entropy_with_logits(logits_N, answered.shares_N)
+
+
+def teach(
+    shape: CriticShape, learning_rate: float, student: Ensemble, lessons: Iterable[Answered]
+) -> Ensemble:
+    """Return the student after one step of Adam a lesson; the one that was given is unchanged.
+
+    Args:
+        shape: Sizes of the student.
+        learning_rate: Of Adam.
+        student: Parameters and moments, without an axis of networks.
+        lessons: What it learns from.
+    """
+    for answered in lessons:
+        network = {n: value.detach().requires_grad_() for n, value in student.critics.items()}
+        with torch.enable_grad():
+            loss = student_loss(shape, network, answered)
+        slopes = torch.autograd.grad(loss, list(network.values()))
+        named = dict(zip(network, slopes, strict=True))
+        student = adam_step(student, named, learning_rate, _BETAS)
+    return student
+
+
+def student_gradients(
+    shape: CriticShape, student: Parameters, images_ND: Tensor, onehot_NL: Tensor
+) -> Tensor:
+    """Return the gradients of minus the student's scores with respect to the images.
+
+    Args:
+        shape: Sizes of the student.
+        student: Its parameters.
+        images_ND: Generated images.
+        onehot_NL: Their labels.
+
+    Returns:
+        Rows (N, D).
+    """
+    copies_ND = images_ND.detach().clone().requires_grad_()
+    with torch.enable_grad():
+        total = scores(shape, student, copies_ND, onehot_NL).sum()
+    (slopes_ND,) = torch.autograd.grad(total, copies_ND)
+    return -slopes_ND

@@ -1,0 +1,160 @@
+"""What a run must stay within, and what it costs, by public facts and the ledger; charges nothing.
+
+A run is bounded by the data set's budget, by the caller's own share of it, and by the steward's
+policy. All of them are asked with the same integers that opening the run would charge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+from curator.accounting.cost import Cost, event_cost
+from curator.accounting.rule import BudgetRule
+from curator.errors import MalformedRequest
+from curator.ledger.ledger import NOTHING, Account
+from curator.mechanisms.mechanism import ServedMechanism
+from curator.privacy.budget import Budget
+from curator.privacy.event import MAX_STEPS
+from curator.privacy.facts import DatasetFacts
+from curator.service.caller import Caller
+from curator.service.context import Context
+from curator.service.steward_policy import StewardPolicy
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Price:
+    """The two costs of a run."""
+
+    setup: Cost
+    step: Cost
+
+    @classmethod
+    def of(cls, mechanism: ServedMechanism) -> Self:
+        """Return the price of a mechanism.
+
+        Args:
+            mechanism: Built from a request.
+        """
+        return cls(
+            setup=event_cost(mechanism.setup_event()), step=event_cost(mechanism.step_event())
+        )
+
+    def times(self, num_steps: int) -> Cost:
+        """Return what a run of so many steps reserves.
+
+        Args:
+            num_steps: Declared steps.
+        """
+        return self.setup + self.step * num_steps
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """Everything that a run is measured against, as the ledger has it now."""
+
+    facts: DatasetFacts
+    rule: BudgetRule
+    reserved: Cost
+    share: Account | None
+    policy: StewardPolicy
+
+    @classmethod
+    def of(
+        cls, context: Context, caller: Caller, name: str, policy: StewardPolicy | None = None
+    ) -> Self:
+        """Read the limits of one caller on one data set.
+
+        Args:
+            context: The collaborators.
+            caller: Who may have a cap of its own.
+            name: The data set.
+            policy: Instead of the steward's present one, to try another.
+        """
+        account = context.ledger.account(name)
+        return cls(
+            facts=context.served(name).facts,
+            rule=account.rule,
+            reserved=account.reserved,
+            share=context.ledger.share(name, caller.name),
+            policy=policy or StewardPolicy.of(context.ledger.dataset(name)),
+        )
+
+    def affordable_steps(self, price: Price) -> int:
+        """Return the most steps that a run may declare; 0 when not even the first is affordable.
+
+        Args:
+            price: Of the run.
+        """
+        return self.by_policy(price, self.by_share(price, self.by_budget(price)))
+
+    def by_budget(self, price: Price) -> int:
+        """Return the most steps that the rest of the data set's budget affords.
+
+        Args:
+            price: Of the run.
+        """
+        return self.rule.affordable_steps(self.reserved, price.setup, price.step, MAX_STEPS)
+
+    def by_share(self, price: Price, at_most: int) -> int:
+        """Return the most steps, up to `at_most`, that the caller's share affords.
+
+        Args:
+            price: Of the run.
+            at_most: The steps wished for.
+        """
+        if self.share is None:
+            return at_most
+        reserved = self.share.reserved
+        return self.share.rule.affordable_steps(reserved, price.setup, price.step, at_most)
+
+    def by_policy(self, price: Price, at_most: int) -> int:
+        """Return the most steps, up to `at_most`, that the policy allows.
+
+        Args:
+            price: Of the run.
+            at_most: The steps wished for.
+        """
+        most = min(at_most, self.policy.max_steps or MAX_STEPS)
+        alone = self.policy.epsilon_rule(self.facts.delta)
+        if alone is None:
+            return most
+        return alone.affordable_steps(NOTHING, price.setup, price.step, most)
+
+    def epsilon_after(self, price: Price, num_steps: int) -> float:
+        """Return the data set's epsilon with the run's whole cost, by the ledger's rule.
+
+        Args:
+            price: Of the run.
+            num_steps: Declared steps.
+        """
+        return self.rule.spent_epsilon(self.reserved + price.times(num_steps))
+
+    def steps_to(self, price: Price, epsilon: float) -> int:
+        """Return the most steps that bring the data set's total to an epsilon.
+
+        Args:
+            price: Of the run.
+            epsilon: At most the budget counts.
+
+        Raises:
+            MalformedRequest: If it is not a budget.
+        """
+        rule = self.target(epsilon)
+        return rule.affordable_steps(self.reserved, price.setup, price.step, MAX_STEPS)
+
+    def target(self, epsilon: float) -> BudgetRule:
+        """Return the data set's rule with a lower cap.
+
+        Args:
+            epsilon: At most the budget counts.
+
+        Raises:
+            MalformedRequest: If it is not a budget.
+        """
+        try:
+            budget = Budget(epsilon=epsilon, delta=self.rule.budget.delta)
+        except ValueError as error:
+            raise MalformedRequest(str(error), "epsilon") from None
+        lower = budget.epsilon < self.rule.budget.epsilon
+        return replace(self.rule, budget=budget) if lower else self.rule

@@ -1,0 +1,148 @@
+"""An address that does not answer is told apart by what is wrong with it."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from analyst.client.diagnose import why_unreachable
+
+
+def _pem(folder: Path, *, name: str, ended: bool) -> Path:
+    """Write a certificate that signs itself, with its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    now = datetime.now(UTC)
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=10))
+        .not_valid_after(now + timedelta(days=-3 if ended else 3))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    path = folder / f"{name}-{ended}.pem"
+    path.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+@contextmanager
+def _listening(pem: Path | None) -> Iterator[int]:
+    """Listen with a certificate, or close each connection at once without one."""
+    server = socket.create_server(("localhost", 0))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    if pem is not None:
+        context.load_cert_chain(pem)
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            with connection:
+                try:
+                    if pem is not None:
+                        context.wrap_socket(connection, server_side=True).close()
+                except OSError:
+                    pass
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield server.getsockname()[1]
+    finally:
+        server.shutdown(socket.SHUT_RDWR)
+        server.close()
+        thread.join(5)
+
+
+def _public(pem: Path) -> str:
+    text = pem.read_text()
+    return text[text.index("-----BEGIN CERTIFICATE") :]
+
+
+def test_a_certificate_that_ended_is_told_with_its_date(tmp_path: Path) -> None:
+    pem = _pem(tmp_path, name="localhost", ended=True)
+    day = datetime.now(UTC) - timedelta(days=3)
+    with _listening(pem) as port:
+        told = why_unreachable(f"localhost:{port}", _public(pem))
+    assert told is not None
+    assert (
+        f"The curator is at localhost:{port}, but its certificate expired on {day:%Y-%m-}" in told
+    )
+
+
+def test_a_certificate_for_another_name(tmp_path: Path) -> None:
+    pem = _pem(tmp_path, name="elsewhere.example", ended=False)
+    with _listening(pem) as port:
+        told = why_unreachable(f"localhost:{port}", _public(pem))
+    assert told is not None
+    assert "not for the name localhost" in told
+
+
+def test_another_curator_s_certificate(tmp_path: Path) -> None:
+    mine = _pem(tmp_path, name="localhost", ended=False)
+    (tmp_path / "other").mkdir()
+    other = _pem(tmp_path / "other", name="localhost", ended=False)
+    with _listening(other) as port:
+        told = why_unreachable(f"localhost:{port}", _public(mine))
+    assert told is not None
+    assert "do not trust it" in told
+
+
+def test_what_speaks_no_tls(tmp_path: Path) -> None:
+    pem = _pem(tmp_path, name="localhost", ended=False)
+    with _listening(None) as port:
+        told = why_unreachable(f"localhost:{port}", _public(pem))
+    assert told is not None
+    assert "does not speak TLS" in told
+
+
+def test_a_port_where_nothing_listens() -> None:
+    with socket.create_server(("localhost", 0)) as server:
+        port = server.getsockname()[1]
+    told = why_unreachable(f"localhost:{port}", None)
+    assert told == f"localhost answers, but nothing listens on port {port}."
+
+
+def test_a_name_that_is_no_machine_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror
+
+    monkeypatch.setattr(socket, "create_connection", unknown)
+    assert why_unreachable("curator.example.org:50051", None) == (
+        "There is no machine of the name curator.example.org."
+    )
+
+
+@pytest.mark.parametrize("target", ["unix:/run/weir.sock", "localhost", ":1", "x:y"])
+def test_what_is_no_host_and_port_is_left_to_others(target: str) -> None:
+    assert why_unreachable(target, None) is None
+
+
+def test_nothing_wrong_is_nothing_said(tmp_path: Path) -> None:
+    pem = _pem(tmp_path, name="localhost", ended=False)
+    with _listening(pem) as port:
+        assert why_unreachable(f"localhost:{port}", _public(pem)) is None
+        assert why_unreachable(f"localhost:{port}", None) is None

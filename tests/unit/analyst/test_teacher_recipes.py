@@ -1,0 +1,89 @@
+"""Recipes of methods with one network a shard: what is sent, that it is taken, and that it fits."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import torch
+from pydantic import BaseModel
+
+from analyst.recipes import (
+    AdversarialDpSinkhornConfig,
+    GPateConfig,
+    PateGanConfig,
+    RecipeError,
+    list_recipes,
+    load_recipe,
+)
+from analyst.recipes.mechanisms import describe_cost
+from curator.accounting.declared import read_declared
+from curator.accounting.explain import explain
+from curator.mechanisms.adversarial_dp_sinkhorn import AdversarialDpSinkhorn
+from curator.mechanisms.adversarial_dp_sinkhorn_spec import AdversarialDpSinkhornSpec
+from curator.mechanisms.catalogue import parse_mechanism
+from curator.mechanisms.g_pate import GPate
+from curator.mechanisms.g_pate_spec import GPateSpec
+from curator.mechanisms.pate_gan import PateGan
+from curator.mechanisms.pate_gan_spec import PateGanSpec
+from curator.privacy.records import ImageSpace
+from tests.fakes.barrier import FakeDataset
+
+KNOWN: dict[type, tuple[type[BaseModel], type]] = {
+    AdversarialDpSinkhornConfig: (AdversarialDpSinkhornSpec, AdversarialDpSinkhorn),
+    GPateConfig: (GPateSpec, GPate),
+    PateGanConfig: (PateGanSpec, PateGan),
+}
+STARTS = ("adversarial-dp-sinkhorn-", "g-pate-", "pate-gan-")
+RECIPES = [name for name in list_recipes() if name.startswith(STARTS)]
+
+
+def test_there_is_one_for_digits_and_one_for_mnist() -> None:
+    wanted = {start + data for start in STARTS for data in ("digits", "mnist")}
+    assert wanted <= set(RECIPES)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_curator_takes_what_is_sent(name: str) -> None:
+    mechanism = load_recipe(name).mechanism
+    specification, kind = KNOWN[type(mechanism)]
+    sent = mechanism.parameters(FakeDataset())
+    assert set(sent) == set(specification.model_fields)
+    side = 8 if "digits" in name else 28
+    space = ImageSpace(channels=1, height=side, width=side, max_level=255, num_classes=10)
+    made = parse_mechanism(mechanism.wire_name, json.dumps(sent), space)
+    assert isinstance(made, kind)
+    labels = mechanism.draw_labels(10, torch.Generator())
+    assert len(labels) == made.rows_per_step
+    counts = labels[: made.spec.num_samples].bincount().tolist()
+    assert max(counts) - min(counts) <= 1
+    assert "a network of each shard" in describe_cost(mechanism)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_stated_steps_fit_the_stated_budget_and_hardly_more_would(name: str) -> None:
+    recipe = load_recipe(name)
+    parameters = recipe.mechanism.parameters(FakeDataset())
+    table: dict[str, Any] = {"mechanism": {"kind": recipe.mechanism.wire_name, **parameters}}
+    table["training"] = {"steps": recipe.training.steps}
+    why = explain(read_declared(table, {"epsilon": 10.0, "delta": 1e-5}), cross_check=False)
+    assert why.fits
+    assert why.affordable_steps is not None
+    assert why.affordable_steps < 1.02 * why.num_steps
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [("pate-gan-digits", "num_labelled"), ("adversarial-dp-sinkhorn-digits", "num_debias")],
+)
+def test_more_rows_than_there_are_cannot_be_asked(name: str, key: str) -> None:
+    with pytest.raises(RecipeError, match=f"{key} must not exceed num_samples"):
+        load_recipe(name, {f"mechanism.{key}": 100_000})
+
+
+def test_further_rows_repeat_the_labels_of_the_first() -> None:
+    mechanism = load_recipe("adversarial-dp-sinkhorn-digits", {"mechanism.num_debias": 7}).mechanism
+    assert isinstance(mechanism, AdversarialDpSinkhornConfig)
+    labels = mechanism.draw_labels(10, torch.Generator())
+    assert torch.equal(labels[mechanism.num_samples :], labels[:7])

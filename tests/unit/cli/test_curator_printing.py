@@ -1,0 +1,179 @@
+"""The steward's commands for programs and for people: `--json`, `--quiet`, plans under a policy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from curator.cli import ExitCode, main
+from curator.folder import CuratorFolder
+from curator.identity.signing import fingerprint_of
+
+RECIPE = """
+[mechanism]
+kind = "dp-sinkhorn"
+expected_batch_size = 2
+num_samples = 3
+num_debias = 1
+clip_norm = 0.5
+noise_multiplier = 4.0
+reg = 0.5
+l1_weight = 1.0
+label_scale = 3.0
+schedule = "published"
+"""
+ADD = [
+    "--epsilon", "10", "--delta", "1e-5", "--adjacency", "add-or-remove-one-record",
+    "--classes", "0,1,2", "--image-shape", "1x8x8", "--nominal-size", "4", "--max-size", "9",
+    "--sampling-rate", "0.5", "--capacity", "8",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("steward")
+    images = np.arange(4 * 64, dtype=np.uint8).reshape(4, 8, 8)
+    np.savez(root / "set.npz", images=images, labels=np.array([0, 1, 2, 1]))
+    (root / "recipe.toml").write_text(RECIPE)
+    assert main(["init", str(root / "weir"), "--quiet"]) == 0
+    argv = ["dataset", "add", "cats", str(root / "set.npz"), "--dir", str(root / "weir"), *ADD]
+    assert main([*argv, "--quiet"]) == 0
+    return root
+
+
+def answer(capsys: pytest.CaptureFixture[str], *argv: str, code: int = 0) -> Any:
+    """Run a command with --json; return the one value that it prints."""
+    capsys.readouterr()
+    assert main([*argv, "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def test_every_decision_answers_in_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    at = ["--dir", str(folder / "weir")]
+    why = [*at, "--reason", "a test"]
+    for argv in (
+        ["dataset", "pause", "cats", *why],
+        ["dataset", "resume", "cats", *why],
+        ["dataset", "cap", "cats", *why, "--epsilon", "9"],
+        ["dataset", "share", "cats", "alice", *at, "--epsilon", "4"],
+        ["dataset", "policy", "cats", *at, "--set", "max_images=64"],
+    ):
+        told = answer(capsys, *argv)
+        assert (told["dataset"], told["done"]) == ("cats", argv[1])
+        assert told["told"]
+    assert answer(capsys, "dataset", "policy", "cats", *at) == {"max_images": 64}
+    (listed,) = answer(capsys, "dataset", "list", *at)
+    assert (listed["dataset"], listed["rehearsal"]) == ("cats", False)
+    (budget,) = answer(capsys, "budget", *at)
+    assert budget["epsilon"]["budget"] == 9.0
+    shown = answer(capsys, "ledger", "show", *at)
+    assert shown["head"]["sequence"] > 0
+    assert any("cap lowered" in line for line in shown["datasets"][0]["decisions"])
+
+
+def test_evidence_and_copies_answer_in_json(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = ["--dir", str(folder / "weir")]
+    export = answer(capsys, "ledger", "export", *at, "--out", str(tmp_path / "l.jsonl"))
+    assert export["lines"] == len((tmp_path / "l.jsonl").read_text().splitlines())
+    (verified,) = answer(capsys, "ledger", "verify", str(tmp_path / "l.jsonl"))
+    assert (verified["dataset"], verified["rehearsal"]) == ("cats", False)
+    copy = answer(capsys, "ledger", "backup", *at, "--out", str(tmp_path / "copy.sqlite"))
+    assert Path(copy["out"]).exists()
+    capsys.readouterr()
+    assert main(["ledger", "export", *at, "--json"]) == 0
+    assert all(json.loads(line) for line in capsys.readouterr().out.splitlines())
+
+
+def test_callers_and_the_key_answer_in_json(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = ["--dir", str(folder / "weir")]
+    made = answer(capsys, "analyst", "add", "carol", *at, "--expires-days", "3")
+    assert Path(made["credentials"]).exists()
+    rotated = answer(capsys, "analyst", "rotate", "carol", *at)
+    assert rotated["name"] == "carol"
+    assert answer(capsys, "analyst", "revoke", "carol", *at) == {"revoked": "carol"}
+    listed = {one["name"]: one for one in answer(capsys, "analyst", "list", *at)}
+    assert listed["carol"]["proof"] is None
+    assert listed["steward"]["role"] == "steward"
+    key = CuratorFolder(folder / "weir").signing_key.public_key()
+    assert answer(capsys, "key", *at) == {"fingerprint": fingerprint_of(key)}
+
+
+def test_quiet_says_nothing_when_all_is_well(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = ["--dir", str(folder / "weir")]
+    for argv in (
+        ["init", str(folder / "weir")],
+        ["dataset", "share", "cats", "alice", *at, "--epsilon", "4"],
+        ["dataset", "check", str(folder / "set.npz")],
+        ["analyst", "add", "dave", *at],
+    ):
+        assert main([*argv, "--quiet"]) == 0
+        assert capsys.readouterr().out == ""
+    assert main(["budget", *at, "--quiet"]) == 0
+    assert "cats: epsilon" in capsys.readouterr().out  # that is what was asked
+
+
+class TestPlan:
+    def ask(self, folder: Path, capsys: pytest.CaptureFixture[str], *options: str) -> Any:
+        recipe, at = str(folder / "recipe.toml"), ["--dir", str(folder / "weir")]
+        return answer(capsys, "plan", "cats", recipe, *at, *options)
+
+    def test_three_questions(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        cost = self.ask(folder, capsys, "--for-steps", "20")
+        assert (cost["num_steps"], cost["fits"], cost["mechanism"]) == (20, True, "dp-sinkhorn")
+        bought = self.ask(folder, capsys, "--for-epsilon", "3")
+        assert bought["epsilon_after"] <= 3.0
+        noise = self.ask(folder, capsys, "--for-steps", "20", "--for-epsilon", "3")
+        assert noise["epsilon_after"] <= 3.0
+        assert noise["noise_multiplier"] != 4.0
+        assert len(noise["points"]) == 8
+
+    def test_a_policy_is_tried_and_not_set(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        tried = self.ask(folder, capsys, "--set", "max_steps=7", "--set", "max_images=32")
+        assert tried["affordable_steps"] == 7
+        assert tried["policy"]["max_steps"] == "7"
+        after = answer(capsys, "dataset", "policy", "cats", "--dir", str(folder / "weir"))
+        assert "max_steps" not in after
+        assert self.ask(folder, capsys)["affordable_steps"] > 7
+
+    def test_people_read_the_same(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        recipe, at = str(folder / "recipe.toml"), ["--dir", str(folder / "weir")]
+        argv = ["plan", "cats", recipe, *at, "--for-steps", "20", "--set", "max_steps=30"]
+        assert main(argv) == 0
+        text = capsys.readouterr().out
+        assert "max_steps 30" in text
+        assert "(as tried here)" in text
+        assert "asked       20 steps with noise_multiplier 4: epsilon" in text
+        assert text.count(" yes") >= 7
+
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            (["nowhere.toml"], "cannot read recipe"),
+            (["recipe.toml", "--set", "max_steps"], "RULE=VALUE"),
+            (["recipe.toml", "--set", "max_color=1"], "no such rule"),
+            (["recipe.toml", "--set", "min_noise_multiplier=5"], "policy"),
+            (["recipe.toml", "--for-steps", "0"], "field of the request"),
+            (["set.npz"], "recipe"),
+        ],
+    )
+    def test_mistakes_are_one_message(
+        self, folder: Path, capsys: pytest.CaptureFixture[str], change: list[str], words: str
+    ) -> None:
+        at = ["--dir", str(folder / "weir")]
+        argv = ["plan", "cats", str(folder / change[0]), *change[1:], *at]
+        assert main(argv) == ExitCode.FAILED
+        error = capsys.readouterr().err
+        assert words in error
+        assert "Traceback" not in error

@@ -1,0 +1,134 @@
+"""Feature extractors in integers: exact for any weights, and a record's row is its own."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from curator.divergences import feature_nets
+from curator.divergences.feature_nets import (
+    ACTIVATION_STEP,
+    LARGEST_ACTIVATION,
+    LARGEST_WEIGHT,
+    MAX_FEATURES,
+    ROW_RADIUS,
+    WEIGHT_STEP,
+    FeatureShape,
+    feature_rows,
+)
+from curator.sanitizer.directions import largest_entry
+
+EXACT = 2**53
+ARCHITECTURES = ("lenet-features", "mlp-features")
+
+
+def shape(architecture: Any = "lenet-features", **changes: Any) -> FeatureShape:
+    sizes: dict[str, Any] = {
+        "channels": 1,
+        "height": 9,
+        "width": 6,
+        "max_level": 255,
+        "num_features": 5,
+    }
+    return FeatureShape(architecture=architecture, **(sizes | changes))
+
+
+def weights(of: FeatureShape, scale: float = 0.3, seed: int = 0) -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return {
+        name: (torch.rand(size, generator=generator) * 2 - 1) * scale
+        for name, size in of.sizes.items()
+    }
+
+
+def levels(of: FeatureShape, count: int = 40, seed: int = 1) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    size = (count, of.channels * of.height * of.width)
+    return torch.randint(0, of.max_level + 1, size, generator=generator).to(torch.uint8)
+
+
+def test_no_sum_of_products_can_be_inexact() -> None:
+    """The widest layers that are accepted, at the largest weights, pixels and activations."""
+    heavy = round(LARGEST_WEIGHT / WEIGHT_STEP)
+    active = round(LARGEST_ACTIVATION / ACTIVATION_STEP)
+    bias = heavy * max(255, round(1 / ACTIVATION_STEP))
+    assert feature_nets._MAX_FAN_IN * heavy * active + bias <= EXACT
+    assert feature_nets._MAX_PIXELS * heavy * (2 * 255) + bias <= EXACT
+
+
+def test_every_row_has_an_exact_projection() -> None:
+    assert EXACT // largest_entry() >= MAX_FEATURES * feature_nets._LARGEST_ENTRY
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("scale", [0.3, LARGEST_WEIGHT])
+def test_a_row_does_not_know_its_companions(
+    architecture: str, scale: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = shape(architecture)
+    given, all_levels = weights(of, scale), levels(of)
+    rows = feature_rows(of, given, all_levels, 2.0)
+    assert rows.shape == (40, 5)
+    assert bool((rows == rows.trunc()).all())
+    for kept in (torch.arange(39, -1, -1), torch.tensor([7]), torch.tensor([3, 3, 30])):
+        assert torch.equal(feature_rows(of, given, all_levels[kept], 2.0), rows[kept])
+    monkeypatch.setattr(feature_nets, "_CHUNK_ENTRIES", 1)
+    assert torch.equal(feature_rows(of, given, all_levels, 2.0), rows)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_extreme_weights_give_bounded_integers(architecture: str, sign: int) -> None:
+    of = shape(architecture, max_level=1)
+    given = {
+        name: torch.full(size, sign * LARGEST_WEIGHT if "features" in name else LARGEST_WEIGHT)
+        for name, size in of.sizes.items()
+    }
+    white = torch.full((2, 54), 255, dtype=torch.uint8)  # above max_level, as no store has it
+    rows = feature_rows(of, given, white, 1e-6)
+    assert bool((rows == sign * 8 * ROW_RADIUS).all())
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_weights_too_small_to_count_are_zero_and_never_subnormal(architecture: str) -> None:
+    """No tiny number ever reaches the arithmetic, so none can slow it down."""
+    of = shape(architecture)
+    given = {name: torch.full(size, 1e-42) for name, size in of.sizes.items()}
+    assert feature_rows(of, given, levels(of), 1e6).count_nonzero() == 0
+
+
+def test_features_are_in_units_of_the_clip_norm() -> None:
+    of = shape("mlp-features")
+    given = weights(of, 0.1)
+    once, twice = (feature_rows(of, given, levels(of), norm) / ROW_RADIUS * norm for norm in (3, 6))
+    torch.testing.assert_close(once, twice, rtol=0, atol=2 * 6 / ROW_RADIUS)
+    assert float(once.abs().max()) > 0.1
+
+
+def test_work_is_counted() -> None:
+    lenet, mlp = shape(), shape("mlp-features")
+    assert mlp.multiplications == mlp.num_parameters == 256 * 54 + 256 + 5 * 256 + 5
+    assert lenet.num_parameters == sum(math.prod(size) for size in lenet.sizes.values())
+    assert lenet.multiplications == 54 * 25 * 6 + 54 * 25 * 6 * 16 // 4 + 5 * 2 * 16
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"num_features": 0}, "num_features"),
+        ({"num_features": MAX_FEATURES + 1}, "num_features"),
+        ({"height": 3}, "at least 4x4"),
+        ({"height": 100, "width": 100}, "too large"),
+        ({"architecture": "mlp-features", "height": 600, "width": 600}, "too large"),
+        ({"architecture": "mlp-features", "height": 200, "width": 200}, "too many weights"),
+    ],
+)
+def test_shapes_that_might_be_inexact_or_absurd_are_refused(
+    changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        shape(**changes)

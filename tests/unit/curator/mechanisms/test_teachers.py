@@ -1,0 +1,157 @@
+"""Teachers: one a shard, on a public schedule, each of them for itself."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle  # noqa: TID251 - to see it refused
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from curator.data.images import LabelledImages
+from curator.data.sampling import PrivateRecords
+from curator.divergences.critic_training import Ensemble
+from curator.divergences.device import compute_device
+from curator.errors import MalformedRequest
+from curator.mechanisms.teachers import Taught, Teachers, TeacherSpec, silent
+from curator.privacy.private import SealedError
+from curator.privacy.records import ImageSpace
+
+SPACE = ImageSpace(channels=1, height=2, width=3, max_level=16, num_classes=3)
+TEACHERS: dict[str, Any] = {
+    "num_teachers": 5,
+    "shard_capacity": 16,
+    "num_samples": 4,
+    "noise_multiplier": 1.1,
+    "teacher": "mlp",
+    "teacher_width": 8,
+    "teacher_seed": 1,
+    "teacher_batch": 6,
+    "teacher_steps": 2,
+    "warm_start_steps": 3,
+    "teacher_learning_rate": 0.01,
+    "gradient_penalty": 10.0,
+}
+
+
+def teachers(**changes: object) -> Teachers:
+    return Teachers(TeacherSpec(**(TEACHERS | changes)), SPACE)
+
+
+def records(count: int = 30) -> PrivateRecords:
+    levels = np.random.default_rng(2).integers(0, 17, (count, 1, 2, 3), dtype=np.uint8)
+    return PrivateRecords(LabelledImages(levels=levels, labels=np.arange(count) % 3), 40)
+
+
+def images(seed: int = 0) -> Tensor:
+    drawn = torch.rand(4, 6, generator=torch.Generator().manual_seed(seed)) * 2 - 1
+    return drawn.to(compute_device())
+
+
+def onehot() -> Tensor:
+    return torch.eye(3, device=compute_device())[torch.arange(4) % 3]
+
+
+def equal(first: Ensemble, second: Ensemble, rows: list[int]) -> bool:
+    parts = ((getattr(one, part) for one in (first, second)) for part in ("critics", "squares"))
+    return all(torch.equal(a[name][rows], b[name][rows]) for a, b in parts for name in a)
+
+
+def test_the_first_step_warms_up() -> None:
+    subject = teachers()
+    taught = subject.begin(records().batches(8))
+    updates = []
+    for _ in range(3):
+        taught = subject.train(taught, images(), onehot())
+        updates.append(taught.ensemble.num_updates)
+    assert updates == [5, 7, 9]
+
+
+def test_a_lesson_shows_records_of_the_own_shard() -> None:
+    subject = teachers(num_teachers=3)
+    shards = subject.begin(records().batches(8)).shards
+    batch = subject.lesson(shards, 7, images(), onehot())
+    assert batch.records_KRD.shape == (3, 6, 6)
+    for k in range(3):
+        own = shards.levels_KPD[k, : int(shards.counts_K[k])].float() / 8 - 1
+        for row, label in zip(batch.records_KRD[k], batch.record_labels_KRL[k], strict=True):
+            (place,) = (own == row).all(dim=1).nonzero()[:, 0].tolist()
+            assert int(label.argmax()) == int(shards.labels_KP[k, place])
+    again = subject.lesson(shards, 8, images(), onehot())
+    assert not torch.equal(again.records_KRD, batch.records_KRD)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e30])
+def test_a_teacher_that_breaks_does_not_take_others_along(value: float) -> None:
+    subject = teachers(num_teachers=3)
+    taught = subject.train(subject.begin(records().batches(8)), images(), onehot())
+    broken = {name: rows.clone() for name, rows in taught.ensemble.critics.items()}
+    broken["weight0"][1] = value
+    ensemble = Ensemble(
+        critics=broken,
+        means=taught.ensemble.means,
+        squares=taught.ensemble.squares,
+        num_updates=taught.ensemble.num_updates,
+    )
+    sound = subject.train(taught, images(1), onehot())
+    after = subject.train(Taught(shards=taught.shards, ensemble=ensemble), images(1), onehot())
+    assert equal(sound.ensemble, after.ensemble, [0, 2])
+
+
+def test_what_is_packed_goes_on_as_if_nothing_had_happened() -> None:
+    subject = teachers()
+    taught = subject.train(subject.begin(records().batches(8)), images(), onehot())
+    back = subject.unpack(subject.pack(taught), records().batches(11))
+    ends = [subject.train(one, images(1), onehot()) for one in (taught, back)]
+    assert equal(ends[0].ensemble, ends[1].ensemble, list(range(5)))
+    assert ends[0].ensemble.num_updates == ends[1].ensemble.num_updates
+    assert not any("levels" in name for name in subject.pack(taught))
+
+
+def test_an_empty_shard_is_silent() -> None:
+    subject = teachers()
+    taught = subject.begin(records(1).batches(8))
+    said = torch.ones(3, 4, dtype=torch.bool)
+    found = torch.cat((silent(taught, said, 0), silent(taught, said[:2], 3)))
+    assert found.shape == (5, 1)
+    assert torch.equal(found[:, 0].cpu(), taught.shards.counts_K == 0)
+    assert int(found.sum()) == 4
+
+
+def test_it_cannot_be_printed_or_pickled() -> None:
+    taught = teachers().begin(records().batches(8))
+    assert repr(taught) == "Taught(<sealed>)"
+    with pytest.raises(SealedError):
+        pickle.dumps(taught)
+    with pytest.raises(SealedError):
+        copy.deepcopy(taught)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"num_teachers": 4096, "shard_capacity": 1 << 16},
+        {"num_teachers": 4096, "teacher_width": 1024},
+        {"num_teachers": 4096, "teacher_steps": 100, "teacher_batch": 4096, "teacher_width": 100},
+        {
+            "num_teachers": 4096,
+            "warm_start_steps": 10_000,
+            "teacher_batch": 200,
+            "teacher_width": 100,
+        },
+    ],
+)
+def test_sizes_that_are_absurd_together_are_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(MalformedRequest, match="too m"):
+        teachers(**changes)
+
+
+def test_steps_of_too_many_coordinates_are_refused() -> None:
+    space = ImageSpace(channels=1, height=256, width=256, max_level=16, num_classes=3)
+    spec = TeacherSpec(**(TEACHERS | {"num_samples": 300, "teacher_width": 1}))
+    with pytest.raises(MalformedRequest, match="num_samples: too many images"):
+        Teachers(spec, space)

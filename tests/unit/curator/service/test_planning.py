@@ -1,0 +1,216 @@
+"""Three questions and their table: epsilon for steps, steps for epsilon, noise for both."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from curator.errors import MalformedRequest, PolicyRefused
+from curator.ledger.entries import PolicySet, ShareSet
+from curator.service.context import Context
+from curator.service.decide import decide
+from curator.service.open_run import RunRequest, open_run
+from curator.service.plan_noise import MOST, with_noise
+from curator.service.plan_run import Plan, PlanRequest, plan_run
+from curator.service.plan_table import MOST_POINTS, Axis
+from curator.service.steward_policy import StewardPolicy
+from tests.fakes.curator import ALICE, BOB, CRITICS, EMBEDDING, SINKHORN, context
+
+NAME = "small"
+PARAMETERS = {"dp-sinkhorn": SINKHORN, "gs-wgan-mean": CRITICS, "mean-embedding": EMBEDDING}
+KINDS = tuple(PARAMETERS)
+
+
+@pytest.fixture
+def ctx() -> Context:
+    return context()
+
+
+def plan(
+    ctx: Context, kind: str = "gs-wgan-mean", *, changes: dict[str, Any] | None = None, **asked: Any
+) -> Plan:
+    parameters = PARAMETERS[kind] | (changes or {})
+    request = PlanRequest(
+        dataset=NAME, mechanism=kind, parameters_json=json.dumps(parameters),
+        **({"alone": False} | asked),
+    )  # fmt: skip
+    return plan_run(ctx, ALICE, request)
+
+
+class TestNoise:
+    @pytest.mark.parametrize("kind", KINDS)
+    @pytest.mark.parametrize("epsilon", [0.5, 4.0, 10.0])
+    def test_it_is_enough_and_hardly_less_is(self, ctx: Context, kind: str, epsilon: float) -> None:
+        found = plan(ctx, kind, num_steps=40, epsilon=epsilon)
+        assert found.fits
+        assert found.epsilon_after <= epsilon
+        less = {"noise_multiplier": found.noise_multiplier * 0.998}
+        assert plan(ctx, kind, num_steps=40, changes=less).epsilon_after > epsilon
+
+    def test_it_does_not_depend_on_the_noise_that_was_sent(self, ctx: Context) -> None:
+        found = {
+            plan(ctx, num_steps=40, epsilon=4.0, changes={"noise_multiplier": z}).noise_multiplier
+            for z in (0.02, 3.0, 500.0)
+        }
+        assert len(found) == 1
+
+    def test_what_it_says_is_what_a_run_is_charged(self, ctx: Context) -> None:
+        found = plan(ctx, num_steps=40, epsilon=4.0)
+        parameters = json.dumps(CRITICS | {"noise_multiplier": found.noise_multiplier})
+        open_run(
+            ctx, ALICE,
+            RunRequest(dataset=NAME, mechanism="gs-wgan-mean", parameters_json=parameters,
+                       num_steps=40, idempotency_key="k" * 16),
+        )  # fmt: skip
+        assert ctx.ledger.statement(NAME).reserved_epsilon == found.epsilon_after
+
+    def test_share_and_policy_are_kept_too(self, ctx: Context) -> None:
+        free = plan(ctx, num_steps=40, epsilon=9.0).noise_multiplier
+        decide(ctx, ShareSet(dataset=NAME, analyst="alice", epsilon=2.0))
+        assert plan(ctx, num_steps=40, epsilon=9.0).noise_multiplier > 2 * free
+        _set_policy(ctx, min_noise_multiplier=1000.0)
+        assert plan(ctx, num_steps=40, epsilon=9.0).noise_multiplier == 1000.0
+
+    @pytest.mark.parametrize("epsilon", [1e-9, -1.0, 0.0, float("nan")])
+    def test_an_epsilon_out_of_reach_is_said(self, ctx: Context, epsilon: float) -> None:
+        with pytest.raises(MalformedRequest):
+            plan(ctx, num_steps=10**9, epsilon=epsilon)
+
+    @pytest.mark.parametrize("text", ["", "[]", "{", '"x"', "1", "[" * 100_000, "x" * 20_000])
+    def test_what_is_no_object_is_refused_where_it_is_read(self, ctx: Context, text: str) -> None:
+        assert with_noise(text, 1.0) == text
+        request = PlanRequest(dataset=NAME, mechanism="dp-sinkhorn", parameters_json=text,
+                              num_steps=1, epsilon=1.0)  # fmt: skip
+        with pytest.raises(MalformedRequest):
+            plan_run(ctx, ALICE, request)
+
+    def test_it_is_never_beyond_what_the_lattice_holds(self, ctx: Context) -> None:
+        found = plan(ctx, num_steps=10**6, epsilon=9.0)
+        assert found.noise_multiplier < MOST
+
+
+class TestTable:
+    @pytest.mark.parametrize("kind", KINDS)
+    @pytest.mark.parametrize("axis", Axis)
+    def test_each_row_is_what_asking_for_it_alone_answers(
+        self, ctx: Context, kind: str, axis: Axis
+    ) -> None:
+        rows = plan(ctx, kind, num_steps=30, axis=axis, points=5).points
+        assert rows
+        for row in rows:
+            noise = {"noise_multiplier": row.noise_multiplier}
+            if row.num_steps:
+                one = plan(ctx, kind, num_steps=row.num_steps, changes=noise)
+                assert (one.epsilon_after, one.fits) == (row.epsilon_after, row.fits)
+
+    def test_rows_over_steps_end_with_all_that_is_affordable(self, ctx: Context) -> None:
+        found = plan(ctx, points=4)
+        assert [row.num_steps for row in found.points][-1] == found.affordable_steps
+        assert len(found.points) == 4
+        assert sorted(found.points, key=lambda row: row.num_steps) == list(found.points)
+
+    def test_rows_over_an_epsilon_stay_below_it_and_one_step_more_would_not(
+        self, ctx: Context
+    ) -> None:
+        rows = plan(ctx, epsilon=8.0, axis=Axis.EPSILON, points=4).points
+        for row, target in zip(rows, (2.0, 4.0, 6.0, 8.0), strict=True):
+            assert row.epsilon_after <= target
+            assert plan(ctx, num_steps=row.num_steps + 1).epsilon_after > target
+
+    def test_an_epsilon_buys_a_release_less_noise(self, ctx: Context) -> None:
+        rows = plan(ctx, "mean-embedding", num_steps=1, axis=Axis.EPSILON, points=5).points
+        noise = [row.noise_multiplier for row in rows]
+        assert noise == sorted(noise, reverse=True)
+        assert all(row.num_steps == 1 and row.fits for row in rows)
+
+    def test_more_noise_never_costs_more(self, ctx: Context) -> None:
+        rows = plan(ctx, num_steps=50, axis=Axis.NOISE, points=9).points
+        epsilons = [row.epsilon_after for row in rows]
+        assert epsilons == sorted(epsilons, reverse=True)
+        assert rows[4].noise_multiplier == 30.0  # what was sent, in the middle
+
+    def test_there_are_only_so_many_rows(self, ctx: Context) -> None:
+        with pytest.raises(MalformedRequest, match="points"):
+            plan(ctx, points=MOST_POINTS + 1)
+
+
+class TestAdvice:
+    def test_too_much_noise_is_told_with_the_noise_that_would_do(self, ctx: Context) -> None:
+        (line, *_) = plan(ctx, num_steps=100, points=1).advice
+        assert "left unused" in line
+        noise = float(line.partition("noise_multiplier ")[2].partition(",")[0])
+        enough = plan(ctx, num_steps=100, changes={"noise_multiplier": noise})
+        assert enough.fits
+        assert enough.epsilon_after > 9.9
+
+    def test_a_plan_that_uses_what_there_is_wastes_nothing(self, ctx: Context) -> None:
+        found = plan(ctx, num_steps=100, epsilon=9.0, points=1)
+        assert not found.advice
+
+    def test_a_run_that_would_be_refused_says_by_what(self, ctx: Context) -> None:
+        assert "rest of the budget affords" in plan(ctx, num_steps=10**7, points=1).advice[0]
+        decide(ctx, ShareSet(dataset=NAME, analyst="alice", epsilon=2.0))
+        assert "your share" in plan(ctx, num_steps=10**7, points=1).advice[0]
+        _set_policy(ctx, max_steps=3)
+        assert "policy allows one run 3" in plan(ctx, num_steps=10**7, points=1).advice[0]
+
+    def test_few_affordable_steps_are_told(self, ctx: Context) -> None:
+        little = plan(ctx, changes={"noise_multiplier": 1.5}, points=1)
+        assert 0 < little.affordable_steps < 100
+        assert any("trains next to nothing" in line for line in little.advice)
+
+    def test_sampling_that_saves_nothing_is_told(self, ctx: Context) -> None:
+        told = plan(ctx, "dp-sinkhorn", changes={"noise_multiplier": 0.3}, points=1).advice
+        assert any("sampling saves next to nothing" in line for line in told)
+        quiet = plan(ctx, "dp-sinkhorn", changes={"sampling_rate": 0.01}, points=1).advice
+        assert not any("sampling saves" in line for line in quiet)
+
+    def test_a_capacity_below_the_expected_sample_is_told(self, ctx: Context) -> None:
+        told = plan(ctx, "dp-sinkhorn", changes={"capacity": 2}, points=1).advice
+        assert any("most samples are cut" in line for line in told)
+
+    def test_a_capacity_far_above_the_rate_is_told(self, ctx: Context) -> None:
+        told = plan(ctx, "dp-sinkhorn", changes={"sampling_rate": 0.01}, points=1).advice
+        assert any("far above the rate" in line for line in told)
+
+    def test_a_run_that_takes_everything_is_told(self, ctx: Context) -> None:
+        assert any("all that is left" in line for line in plan(ctx, points=1).advice)
+
+    def test_free_steps_are_told(self, ctx: Context) -> None:
+        told = plan(ctx, "mean-embedding", num_steps=500, points=1).advice
+        assert any("however many" in line for line in told)
+
+    def test_nothing_is_said_unasked(self, ctx: Context) -> None:
+        assert plan(ctx, num_steps=10**7).advice == ()
+
+
+def test_another_policy_is_tried_without_being_set(ctx: Context) -> None:
+    request = PlanRequest(
+        dataset=NAME, mechanism="gs-wgan-mean", parameters_json=json.dumps(CRITICS), alone=False
+    )
+    tried = StewardPolicy(max_steps=7)
+    assert plan_run(ctx, BOB, request, tried).affordable_steps == 7
+    assert plan_run(ctx, BOB, request).affordable_steps > 7
+    with pytest.raises(PolicyRefused, match="min_noise_multiplier"):
+        plan_run(ctx, BOB, request, StewardPolicy(min_noise_multiplier=31.0))
+
+
+def test_a_run_alone_is_asked_for_by_name(ctx: Context) -> None:
+    assert plan(ctx, num_steps=5).epsilon_alone is None
+    alone = plan(ctx, num_steps=5, alone=True)
+    assert alone.epsilon_alone is not None
+    assert 0 < alone.epsilon_alone <= alone.epsilon_after
+
+
+def test_asking_charges_nothing(ctx: Context) -> None:
+    head = ctx.ledger.head()
+    for axis in Axis:
+        plan(ctx, num_steps=10, epsilon=3.0, axis=axis, points=3)
+    assert ctx.ledger.head() == head
+
+
+def _set_policy(ctx: Context, **rules: Any) -> None:
+    policy = StewardPolicy(**rules)
+    decide(ctx, PolicySet(dataset=NAME, policy_json=policy.to_text()))

@@ -1,0 +1,90 @@
+"""Every command that the documentation shows is run by a test, or read with a reason why not."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+
+import pytest
+
+from analyst.cli_parser import build_parser as build_analyst_parser
+from curator.cli_parser import build_parser as build_curator_parser
+from tests.documented import ROOT, Page, pages
+from tests.e2e.test_pages import EXECUTED
+
+PARSERS = {"analyst": build_analyst_parser(), "curator": build_curator_parser()}
+TUTORIAL = {"tutorial/first-run.md"}
+READ_ONLY = {
+    "how-to/adapt-a-classifier.md": "trains a classifier: tests/e2e/test_adaptation.py does",
+    "how-to/several-curators.md": "needs two curators: tests/e2e/test_federation.py has them",
+    "reference/exit-codes.md": "writes into a home directory: tests/unit/cli prints the same",
+}
+"""Pages whose commands are matched against the parsers only, and which test does the rest."""
+
+OTHERS = {
+    "make": "the Makefile's targets are what CI runs",
+    "python3": "makes a virtual environment, as CI does",
+    ".venv/bin/pip": "installs, as CI does",
+    "pip": "installs, as CI does",
+    "docker": "no engine here: deploy/check_images.sh runs them, tests/unit/deploy reads the files",
+    "kubectl": "no cluster here: tests/unit/deploy checks the manifests as data",
+    "openssl": "shows what curator init made: tests/unit/curator/identity reads the same fields",
+    "export": "sets what tests/unit/curator/ledger/test_postgres.py sets",
+    "deploy/sbom.sh": "needs the images: tests/unit/deploy/test_sbom.py runs its program",
+    "git": "a contributor's own repository",
+    "tar": "copies files",
+    "mkdocs": "tests/unit/docs/test_site.py builds the site where the extra is installed",
+}
+"""Programs that are not ours, by name, with why no test runs them as they are printed."""
+
+PAGES = pages()
+
+
+def _parse(line: str) -> argparse.Namespace:
+    words = shlex.split(re.split(r"\s(?:>|\||&&)\s", line)[0])
+    return PARSERS[words[0]].parse_args(words[1:])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_our_commands_are_understood(page: Page) -> None:
+    for line in page.commands:
+        if line.split()[0] in PARSERS:
+            assert _parse(line) is not None, f"{page.name}: {line}"
+
+
+def test_every_page_with_commands_of_ours_is_run_or_has_a_reason() -> None:
+    ours = {p.name for p in PAGES if any(line.split()[0] in PARSERS for line in p.commands)}
+    assert ours == set(EXECUTED) | TUTORIAL | set(READ_ONLY)
+    assert not (set(EXECUTED) | TUTORIAL) & set(READ_ONLY)
+    for reason in READ_ONLY.values():
+        (named,) = re.findall(r"tests/[\w/.]+\w", reason)
+        assert (ROOT / named).exists()
+
+
+def test_every_other_program_has_a_reason() -> None:
+    words = {line.split()[0] for page in PAGES for line in page.commands}
+    assert words - set(PARSERS) <= set(OTHERS)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_in_the_text_exist(page: Page) -> None:
+    """The words up to the first option or capital are a command, and its options are options."""
+    for text in page.inline:
+        program, *words = text.split()
+        parser: argparse.ArgumentParser = PARSERS[program]
+        for word in words:
+            groups = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+            if not groups:
+                break
+            if word.startswith("-") or word == "...":
+                break
+            assert word in groups[0].choices, f"{page.name}: {text}"
+            parser = groups[0].choices[word]
+        for option in re.findall(r"(?<!\S)--[a-z-]+", text):
+            assert option in parser._option_string_actions, f"{page.name}: {text}"
+
+
+def test_this_test_sees_commands() -> None:
+    assert sum(len(page.commands) for page in PAGES) > 80
+    assert sum(len(page.inline) for page in PAGES) > 40
