@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import torch
-
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -67,8 +65,8 @@ class Samples:
             other: Validated too, so there is no NaN.
         """
         return (
-            torch.equal(self.images_ND, other.images_ND)
-            and torch.equal(self.labels_N, other.labels_N)
+            self.images_ND.equal(other.images_ND)
+            and self.labels_N.equal(other.labels_N)
             and self.weights == other.weights
         )
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from curator.clock import utc_now
 from curator.errors import BudgetExhausted, CuratorError, PolicyRefused, StepOutOfOrder
@@ -19,6 +20,7 @@ from curator.identity.tokens import TokenTable
 from curator.ledger.entries import CapLowered, PolicySet, ShareSet
 from curator.ledger.ledger import DatasetRegistration, RunOpening
 from curator.ledger.memory import MemoryLedger
+from curator.privacy.budget import REHEARSAL_EPSILON
 from curator.privacy.event import NoEvent, SampledGaussianEvent, SamplingRate
 from curator.rest.app import create_app
 from curator.rest.server import RestConfig, RestServer
@@ -55,7 +57,7 @@ class Scene:
         for name in names:
             self.add(name)
 
-    def add(self, name: str) -> None:
+    def add(self, name: str, **changes: Any) -> None:
         facts = small_facts(
             name=name,
             height=28,
@@ -65,6 +67,7 @@ class Scene:
             max_size=70_000,
             sampling_rate=1 / 1200,
             capacity=128,
+            **changes,
         )
         self.ledger.register_dataset(
             DatasetRegistration(
@@ -120,6 +123,18 @@ class Scene:
 
 def empty() -> Scene:
     return Scene()
+
+
+def rehearsing() -> Scene:
+    """Public data without a limit, and far more spent than any private set could be."""
+    scene = Scene()
+    scene.add("rehearsal-digits", epsilon=REHEARSAL_EPSILON, rehearsal=True)
+    first = scene.open("rehearsal-digits", "rehearser", 2000, noise=0.2)
+    scene.run(first, 2000, 8, 86_400)
+    scene.close(first)
+    second = scene.open("rehearsal-digits", "rehearser", 500, noise=0.5)
+    scene.run(second, 300, 3, 3600)
+    return scene
 
 
 def working() -> Scene:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import Open
-from tests.browser.scenes import Scene, Served, empty, exhausted, working
+from tests.browser.scenes import Scene, Served, empty, exhausted, rehearsing, working
 from tests.browser.test_dashboard import Serve, sign_in
 
 pytestmark = pytest.mark.e2e
@@ -33,7 +33,7 @@ def findings(page: Any, axe: str) -> list[str]:
 
 @pytest.mark.parametrize("color_scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 375])
-@pytest.mark.parametrize("make", [working, empty, exhausted])
+@pytest.mark.parametrize("make", [working, empty, exhausted, rehearsing])
 def test_the_dashboard(
     scene: Serve,
     page: Open,

@@ -11,7 +11,7 @@ import pytest
 from curator.ledger.entries import StatusSet
 from curator.ledger.ledger import DatasetStatus
 from tests.browser.conftest import Open
-from tests.browser.scenes import Scene, Served, empty, exhausted, working
+from tests.browser.scenes import Scene, Served, empty, exhausted, rehearsing, working
 
 pytestmark = pytest.mark.e2e
 
@@ -35,6 +35,7 @@ def sign_in(page: Any, served: Served, name: str) -> None:
         ("narrow", working, {"color_scheme": "light", "viewport": {"width": 375, "height": 800}}),
         ("empty", empty, {"color_scheme": "light"}),
         ("exhausted", exhausted, {"color_scheme": "light"}),
+        ("rehearsal", rehearsing, {"color_scheme": "light"}),
     ],
 )
 def test_it_fits_the_screen(

@@ -8,13 +8,17 @@ from html.parser import HTMLParser
 import pytest
 
 from curator.errors import LedgerUnavailable
+from curator.identity.tokens import TokenTable
 from curator.ledger.entries import ShareSet
 from curator.ledger.ledger import DatasetRegistration
+from curator.rest.app import create_app
 from curator.rest.pages import SCRIPT, STYLE
+from curator.service.caller import Role
 from curator.service.context import ServedDataset
+from tests.browser.scenes import rehearsing
 from tests.fakes.facts import small_facts
 from tests.fakes.http import ask
-from tests.unit.curator.rest.conftest import Desk
+from tests.unit.curator.rest.conftest import Desk, Signer
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{7*7}}</title>"
 HTML = {"Accept": "text/html"}
@@ -180,3 +184,22 @@ def test_paths_and_methods_from_outside_are_not_counted_by_name(desk: Desk) -> N
 @pytest.mark.parametrize("path", ["/docs", "/redoc"])
 def test_no_page_of_this_origin_runs_scripts_from_elsewhere(desk: Desk, path: str) -> None:
     assert ask(desk.app, path).status_code == 404
+
+
+def test_a_rehearsal_is_marked_and_shows_no_limit(table: TokenTable) -> None:
+    scene = rehearsing()
+    app = create_app(scene.context, table, lambda: True, Signer())
+    token = table.add("steward", Role.STEWARD)
+    page = ask(app, "/dashboard", token=token, headers={"Accept": "text/html"}).text
+    assert "<strong>Rehearsal.</strong>" in page
+    assert page.count("no limit") == 3
+    assert 'role="meter"' not in page
+    assert "1000000" not in page
+    facts = ask(app, "/v1/datasets/rehearsal-digits", token=token).json()
+    assert facts["rehearsal"] is True
+    assert ask(app, "/v1/datasets/rehearsal-digits/budget", token=token).json()["rehearsal"] is True
+
+
+def test_private_data_are_no_rehearsal(desk: Desk) -> None:
+    page = ask(desk.app, "/dashboard", token=desk.token["steward"]).text
+    assert "ehearsal" not in page.partition("</style>")[2]
