@@ -9,29 +9,18 @@ from __future__ import annotations
 import argparse
 import tomllib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from pydantic.fields import FieldInfo
 
 from analyst.generators.configs import GENERATOR_CONFIGS
-from analyst.recipes.adversarial_sinkhorn import AdversarialDpSinkhornConfig
 from analyst.recipes.errors import RecipeError
-from analyst.recipes.gs_wgan import GsWganMeanConfig
-from analyst.recipes.mechanisms import DpSinkhornConfig, DpSwdConfig, MeanEmbeddingConfig
-from analyst.recipes.pate import GPateConfig, PateGanConfig
+from analyst.recipes.mechanisms import MechanismConfig
 from analyst.recipes.schema import OptimizerConfig, SessionConfig, TrainingConfig
 
 _PREFIX = "recipe:"
 _SECTIONS: Mapping[str, tuple[type, ...]] = {
-    "mechanism": (
-        AdversarialDpSinkhornConfig,
-        DpSinkhornConfig,
-        DpSwdConfig,
-        GPateConfig,
-        GsWganMeanConfig,
-        MeanEmbeddingConfig,
-        PateGanConfig,
-    ),
+    "mechanism": get_args(MechanismConfig),
     "generator": GENERATOR_CONFIGS,
     "optimizer": (OptimizerConfig,),
     "training": (TrainingConfig,),

@@ -68,6 +68,9 @@ class PateGanConfig(_TeacherConfig):
     student_steps: Annotated[int, Field(ge=1, description="updates of the student in a step")]
     student_learning_rate: Annotated[float, Field(gt=0, description="of the student's Adam")]
     pool_steps: Annotated[int, Field(ge=1, description="steps whose questions it remembers")]
+    residual: Annotated[
+        float, Field(ge=0, description="part of what labels say beyond the student, in the answer")
+    ]
 
     @model_validator(mode="after")
     def _check(self) -> PateGanConfig:

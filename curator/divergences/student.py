@@ -30,6 +30,26 @@ class Answered:
     shares_N: Tensor
 
 
+def student_logits(shape: CriticShape, student: Parameters, asked: Questions) -> Tensor:
+    """Return what the student says of questions: scores, or their differences in pairs.
+
+    Args:
+        shape: Sizes of the student.
+        student: Its parameters, without an axis of networks.
+        asked: N questions.
+
+    Returns:
+        N logits of yes.
+
+    References:
+        For pairs [bradley:52].
+    """
+    logits_N = scores(shape, student, asked.firsts_ND, asked.onehot_NL)
+    if asked.seconds_ND is not None:
+        logits_N = logits_N - scores(shape, student, asked.seconds_ND, asked.onehot_NL)
+    return logits_N
+
+
 def student_loss(shape: CriticShape, student: Parameters, answered: Answered) -> Tensor:
     """Return the cross-entropy of the shares and what the student says.
 
@@ -39,15 +59,12 @@ def student_loss(shape: CriticShape, student: Parameters, answered: Answered) ->
         answered: What it learns from.
 
     Returns:
-        A scalar. The student's logit is its score, or the difference of the scores of a pair.
+        A scalar.
 
     References:
-        [jordon:19], algorithm 1; for pairs [bradley:52].
+        [jordon:19], algorithm 1.
     """
-    asked = answered.asked
-    logits_N = scores(shape, student, asked.firsts_ND, asked.onehot_NL)
-    if asked.seconds_ND is not None:
-        logits_N = logits_N - scores(shape, student, asked.seconds_ND, asked.onehot_NL)
+    logits_N = student_logits(shape, student, answered.asked)
     return binary_cross_entropy_with_logits(logits_N, answered.shares_N)
 
 

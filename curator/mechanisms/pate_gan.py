@@ -140,7 +140,8 @@ class PateGan:
             noise: Secret randomness.
 
         Returns:
-            The next state, and B rows: the gradients of minus the student's scores.
+            The next state, and B rows: the gradients of minus the student's scores, with what the
+            labels of this step say beyond them.
 
         Privacy:
             One unit moves the L counts by at most sqrt(L): teacher k is a function of shard k, the
@@ -169,8 +170,8 @@ class PateGan:
         released = release_votes(
             compute, ballot=spec.ballot, noise_multiplier=spec.noise_multiplier, noise=noise
         )
-        studied = self._student.study(state.studied, asked, release_values(released))
-        rows_ND = self._student.gradients(studied, images_ND, onehot_NL)
+        studied, surprise_L = self._student.study(state.studied, asked, release_values(released))
+        rows_ND = self._student.gradients(studied, surprise_L, images_ND, onehot_NL)
         following = PateGanState(taught=taught, studied=studied)
         return following, post_process(released, lambda _: rows_ND)
 

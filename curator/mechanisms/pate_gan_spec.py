@@ -25,7 +25,8 @@ class PateGanSpec(TeacherSpec):
     "relative" whether it is more so with the noise added than with it taken away.
     `noise_multiplier` is over sqrt(L), the most that one unit moves the counts of a step. The
     student makes `student_steps` updates a step, each with `student_batch` of the questions of the
-    last `pool_steps` steps.
+    last `pool_steps` steps. `residual` times what each label says beyond what the student expected
+    is added to the answer, in the direction of the image's own noise.
     """
 
     num_labelled: Annotated[int, Field(ge=1, le=MAX_ROWS)]
@@ -38,14 +39,15 @@ class PateGanSpec(TeacherSpec):
     student_steps: Annotated[int, Field(ge=1, le=1000)]
     student_learning_rate: Annotated[float, Field(gt=0, le=1)]
     pool_steps: Annotated[int, Field(ge=1, le=10_000)]
+    residual: Annotated[float, Field(ge=0, le=10)]
 
     @model_validator(mode="after")
     def _check_labels(self) -> Self:
         if self.num_labelled > self.num_samples:
             msg = "num_labelled must not exceed num_samples"
             raise ValueError(msg)
-        if self.labels == "relative" and self.reach == 0:
-            msg = "relative labels need a reach above 0"
+        if (self.labels == "relative" or self.residual > 0) and self.reach == 0:
+            msg = "relative labels, and a residual, need a reach above 0"
             raise ValueError(msg)
         count_scale(self.ballot, self.noise_multiplier)
         return self

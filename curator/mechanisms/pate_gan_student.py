@@ -18,12 +18,13 @@ from curator.divergences.critics import initial_critics, public_uniforms
 from curator.divergences.device import compute_device
 from curator.divergences.packed import pack_ensemble, unpack_ensemble
 from curator.divergences.public_draws import public_normals
-from curator.divergences.student import Answered, student_gradients, teach
+from curator.divergences.student import Answered, student_gradients, student_logits, teach
 from curator.divergences.teacher_votes import Questions
 from curator.mechanisms.pate_gan_spec import PateGanSpec, student_shape
 from curator.privacy.records import ImageSpace
 
 _PREFIX = "student."
+_SLOPES = {"absolute": 4.0, "relative": 2.0}  # a share's slope is a quarter of its logit's
 
 
 @final
@@ -86,35 +87,54 @@ class Student:
             onehot_NL=onehot_NL[: spec.num_labelled],
         )
 
-    def study(self, before: Studied, asked: Questions, counts_L1: Tensor) -> Studied:
-        """Return the student after it has learnt from a step's noisy counts.
+    def study(self, before: Studied, asked: Questions, counts_L1: Tensor) -> tuple[Studied, Tensor]:
+        """Return the student after it has learnt from a step's noisy counts, and its surprise.
 
         Args:
             before: Of the step before.
             asked: The step's questions.
             counts_L1: Released counts, in votes.
+
+        Returns:
+            The student, and by how much each share exceeds what it had expected.
         """
         spec = self._spec
-        shares_L = (counts_L1[:, 0] / spec.num_teachers).clamp(0, 1)
-        shares_L = shares_L.to(asked.firsts_ND.device, torch.float32)
-        pool = _joined(before.pool, Answered(asked=asked, shares_N=shares_L), self._most)
+        shares_L = (counts_L1[:, 0] / spec.num_teachers).to(asked.firsts_ND.device, torch.float32)
+        expected_L = student_logits(self._shape, before.network.critics, asked).sigmoid()
+        fresh = Answered(asked=asked, shares_N=shares_L.clamp(0, 1))
+        pool = _joined(before.pool, fresh, self._most)
         network = teach(
             self._shape,
             spec.student_learning_rate,
             before.network,
             self._lessons(pool, before.num_steps),
         )
-        return Studied(network=network, pool=pool, num_steps=before.num_steps + 1)
+        studied = Studied(network=network, pool=pool, num_steps=before.num_steps + 1)
+        return studied, shares_L - expected_L
 
-    def gradients(self, studied: Studied, images_ND: Tensor, onehot_NL: Tensor) -> Tensor:
-        """Return the gradients of minus the student's scores.
+    def gradients(
+        self, studied: Studied, surprise_L: Tensor, images_ND: Tensor, onehot_NL: Tensor
+    ) -> Tensor:
+        """Return the gradients of minus the student's scores, and of its surprise.
+
+        A label's share tells how the score changes along the noise that its image was given. In
+        expectation over that noise `_SLOPES` surprise noise / reach^2 is what a gradient of the
+        score lacks, to first order and for shares near one half.
 
         Args:
             studied: The student.
-            images_ND: Generated images.
+            surprise_L: Of the step, as `study` returns it.
+            images_ND: Generated images of the step.
             onehot_NL: Their labels.
         """
-        return student_gradients(self._shape, studied.network.critics, images_ND, onehot_NL)
+        spec = self._spec
+        rows_ND = student_gradients(self._shape, studied.network.critics, images_ND, onehot_NL)
+        if spec.residual > 0:
+            num = spec.num_labelled
+            moves_LD = studied.pool.asked.firsts_ND[-num:] - images_ND[:num]
+            weight = spec.residual * _SLOPES[spec.labels] / spec.reach**2
+            rows_ND[:num] -= weight * surprise_L.unsqueeze(1) * moves_LD
+        return rows_ND
 
     def pack(self, studied: Studied) -> dict[str, Tensor]:
         """Return network and questions as tensors of the processor, whose names begin alike.

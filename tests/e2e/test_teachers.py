@@ -44,6 +44,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
         "student_steps": 4,
         "student_learning_rate": 1e-3,
         "pool_steps": 3,
+        "residual": 0.1,
     },
     "g-pate": TEACHERS
     | {

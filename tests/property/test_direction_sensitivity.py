@@ -33,7 +33,8 @@ from tests.property.test_teacher_sensitivity import (
 TEACHERS = {
     name: value
     for name, value in PARAMETERS.items()
-    if not name.startswith("student") and name not in {"num_labelled", "reach", "pool_steps"}
+    if not name.startswith("student")
+    and name not in {"num_labelled", "reach", "pool_steps", "residual"}
 }
 VOTES: dict[str, Any] = {"aggregation": "votes", "num_bins": 3}
 MEAN: dict[str, Any] = {"aggregation": "mean", "num_bins": 0}

@@ -42,6 +42,7 @@ PARAMETERS: dict[str, Any] = {
     "student_steps": 1,
     "student_learning_rate": 0.1,
     "pool_steps": 1,
+    "residual": 0.1,
 }
 
 

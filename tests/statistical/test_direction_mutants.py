@@ -30,7 +30,7 @@ TEACHERS: dict[str, Any] = {
     name: value
     for name, value in PARAMETERS.items()
     if not name.startswith("student")
-    and name not in {"num_labelled", "labels", "reach", "pool_steps"}
+    and name not in {"num_labelled", "labels", "reach", "pool_steps", "residual"}
 } | {"num_projections": 2, "projection_seed": 1, "clip_norm": 0.5}
 KINDS: list[dict[str, Any]] = [
     {"aggregation": "votes", "num_bins": 3},

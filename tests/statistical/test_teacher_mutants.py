@@ -59,6 +59,7 @@ PARAMETERS: dict[str, Any] = {
     "student_steps": 2,
     "student_learning_rate": 0.1,
     "pool_steps": 2,
+    "residual": 0.1,
 }
 SAMPLES = Samples(images_ND=torch.zeros(B, 4), labels_N=torch.arange(B) % 3)
 BALLOT = Ballot(num_voters=K, num_questions=B, num_options=1)

@@ -178,7 +178,10 @@ def test_every_key_has_its_own_flag() -> None:
     assert len(set(flags)) == len(flags)
     assert all(recipe_keys().values())
     stated = recipe_to_dict(load_recipe("digits-embedding"))
-    for name in ("digits-dp-sinkhorn", "dp-cgan-mnist", "dp-swd-mnist", "gs-wgan-decoupled-mnist"):
+    for name in (
+        *("digits-dp-sinkhorn", "dp-cgan-mnist", "dp-swd-mnist", "gs-wgan-decoupled-mnist"),
+        *("adversarial-dp-sinkhorn-mnist", "g-pate-mnist", "pate-gan-mnist"),
+    ):
         stated["mechanism"].update(recipe_to_dict(load_recipe(name))["mechanism"])
     keys = {f"{section}.{key}" for section, table in stated.items() for key in table}
     kinds = {"mechanism.kind", "generator.kind"}
