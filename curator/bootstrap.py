@@ -258,6 +258,7 @@ def _load(folder: CuratorFolder, state: DatasetState) -> ServedDataset:
     path = folder.images(facts.name)
     if state.status is DatasetStatus.ERASED:
         shutil.rmtree(path, ignore_errors=True)
+        StateFolder(folder.states).forget_dataset(facts.name)
         return ServedDataset(facts=facts, records=None)
     images = open_store(path)
     if images.max_per_group != facts.max_records_per_group:

@@ -20,7 +20,6 @@ from torch import Tensor
 from curator.divergences.critics import CriticShape, Parameters
 from curator.divergences.ensemble_pass import EnsemblePass
 
-CRITICS_AT_ONCE = 50
 _BYTES_AT_ONCE = {"cpu": 1 << 27, "cuda": 1 << 32}  # of activations
 _BETA_1, _BETA_2, _ADAM_EPSILON = 0.5, 0.9, 1e-8  # as published
 _DRIFT = 1e-3  # weight of the squared score of a record, as published
@@ -88,7 +87,7 @@ def update(
     for batch in batches:
         turn += 1
         rows = 2 * batch.records_KRD.shape[1] + len(batch.images_ND)
-        for some in chunks(len(batch.records_KRD), _at_once(shape, rows, batch.images_ND)):
+        for some in chunks(len(batch.records_KRD), fitting(shape, rows, batch.images_ND)):
             parts = [{n: v[some] for n, v in part.items()} for part in (critics, means, squares)]
             slopes = _slopes(EnsemblePass(shape, parts[0]), optimizer.penalty, batch, some)
             _adam(optimizer.learning_rate, turn, slopes, parts)
@@ -110,7 +109,7 @@ def image_gradients(
         (k, N, D) for the critics in their order, a public number of them at a time.
     """
     num_images = len(images_ND)
-    for some in chunks(len(critics["score"]), _at_once(shape, num_images, images_ND)):
+    for some in chunks(len(critics["score"]), fitting(shape, num_images, images_ND)):
         asked = EnsemblePass(shape, {name: value[some] for name, value in critics.items()})
         count = len(critics["score"][some])
         passed = asked.forward(images_ND.expand(count, -1, -1))
@@ -118,7 +117,7 @@ def image_gradients(
         yield -asked.to_images(slopes[0])
 
 
-def chunks(num_critics: int, at_once: int = CRITICS_AT_ONCE) -> Iterator[slice]:
+def chunks(num_critics: int, at_once: int) -> Iterator[slice]:
     """Yield the critics that are evaluated together.
 
     Args:
@@ -129,9 +128,17 @@ def chunks(num_critics: int, at_once: int = CRITICS_AT_ONCE) -> Iterator[slice]:
         yield slice(start, min(start + at_once, num_critics))
 
 
-def _at_once(shape: CriticShape, num_rows: int, images_ND: Tensor) -> int:
-    """Return how many critics' activations fit what a device has for them; public sizes only."""
-    return max(1, _BYTES_AT_ONCE[images_ND.device.type] // (4 * num_rows * shape.activations))
+def fitting(shape: CriticShape, num_rows: int, images_ND: Tensor, others: int = 0) -> int:
+    """Return how many critics' activations fit what a device has for them; public sizes only.
+
+    Args:
+        shape: Sizes of each critic.
+        num_rows: Rows that each of them sees.
+        images_ND: On the device.
+        others: Values beside activations that each of them holds.
+    """
+    held = num_rows * shape.activations + others
+    return max(1, _BYTES_AT_ONCE[images_ND.device.type] // (4 * held))
 
 
 def _slopes(asked: EnsemblePass, penalty: float, batch: Minibatch, some: slice) -> Parameters:

@@ -22,12 +22,13 @@ from torch.func import vmap
 from torch.nn.functional import conv2d, leaky_relu, linear
 
 from curator.divergences.adam import adam_step
-from curator.divergences.critic_training import Ensemble, chunks
+from curator.divergences.critic_training import Ensemble, chunks, fitting
 from curator.divergences.critics import KERNEL, SLOPE, CriticShape, Parameters
 
 _BETAS = (0.5, 0.9)
 _TINY = 1e-12
 _LOWEST_EXPONENT = -80.0
+_MATRICES = 16  # of images and records that a loss and its slopes hold, about
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -162,7 +163,7 @@ def ascend(
     records, what = data
     names = list(extractors.critics)
     parts: list[tuple[Tensor, ...]] = []
-    for some in chunks(len(records.mask_KM)):
+    for some in _parts(shape, records, what):
         own = {n: extractors.critics[n][some].detach().requires_grad_() for n in names}
         images_kND = what.images_ND.expand(len(own[names[0]]), -1, -1)
         with torch.enable_grad():
@@ -190,7 +191,7 @@ def transport_gradients(
         (k, N, D) for the extractors in their order, a public number of them at a time.
     """
     records, what = data
-    for some in chunks(len(records.mask_KM)):
+    for some in _parts(shape, records, what):
         own = {name: value[some].detach() for name, value in extractors.items()}
         num = len(records.mask_KM[some])
         copies_kND = what.images_ND.expand(num, -1, -1).clone().requires_grad_()
@@ -198,6 +199,14 @@ def transport_gradients(
             total = losses(shape, cost, own, records.some(some), (copies_kND, what)).sum()
         (slopes_kND,) = torch.autograd.grad(total, copies_kND)
         yield slopes_kND
+
+
+def _parts(shape: CriticShape, records: OwnRecords, what: Generated) -> Iterator[slice]:
+    """Yield the extractors that are evaluated together: as many as a device has memory for."""
+    num_extractors, capacity = records.mask_KM.shape
+    rows = 2 * (len(what.images_ND) + capacity)  # values and slopes
+    others = _MATRICES * what.num_samples * max(what.num_samples, capacity)
+    yield from chunks(num_extractors, fitting(shape, rows, what.images_ND, others))
 
 
 def _squared(first_kND: Tensor, second_kMD: Tensor) -> Tensor:

@@ -1,16 +1,24 @@
 """Critics on workers of a Ray cluster, an equal part on each; the extra `ray` installs it.
 
 Workers are given critics and records, which are private: they must be the curator's own machines on
-a closed network. Ray checks no identity, and encrypts only if RAY_USE_TLS is set up.
+a closed network. Ray encrypts only if RAY_USE_TLS is set up, and checks who joins a cluster only if
+RAY_AUTH_MODE says so. Of workers on this machine a fresh token does, and what does not fit into
+memory goes to a folder that nobody else may enter: Ray's own is open to every user.
 """
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import os
+import secrets
+import shutil
+import sys
+import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final, final
 
 import torch
@@ -43,7 +51,7 @@ class RayWorkers:
             RayUnavailable: If Ray is not installed, or does not start.
         """
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # tell nobody
-        here = {} if address else {"num_cpus": num_workers, "object_store_memory": _STORE_BYTES}
+        here = {} if address else _on_this_machine(num_workers)
         try:
             self._ray: Any = importlib.import_module("ray")
             self._ray.init(
@@ -94,6 +102,20 @@ class RayWorkers:
             ]
             learned = self._ray.get(sent)
         return _joined(learned, home)
+
+
+def _on_this_machine(num_workers: int) -> dict[str, Any]:
+    """Return how Ray starts here: with a token of its own, and files that only the owner sees."""
+    if "ray" not in sys.modules:  # it reads how it is protected when it is imported
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    own = Path(tempfile.mkdtemp(prefix="weir-"))  # for its owner alone; Ray opens what it makes
+    atexit.register(shutil.rmtree, own, ignore_errors=True)  # before Ray's, so after Ray ends
+    return {
+        "num_cpus": num_workers,
+        "object_store_memory": _STORE_BYTES,
+        "_temp_dir": str(own / "ray"),
+    }
 
 
 def _part(

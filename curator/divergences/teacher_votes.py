@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from torch import Tensor
 from torch.func import vmap
 
-from curator.divergences.critic_training import Minibatch, chunks
+from curator.divergences.critic_training import Minibatch, chunks, fitting
 from curator.divergences.critics import CriticShape, Parameters, scores
 
 
@@ -49,7 +49,8 @@ def opinions(
     """
     of_shared = vmap(functools.partial(scores, shape), in_dims=(0, None, None))
     of_own = vmap(functools.partial(scores, shape))
-    for some in chunks(len(teachers["score"])):
+    rows = 2 * len(asked.firsts_ND) + shown.records_KRD.shape[1] + len(shown.images_ND)
+    for some in chunks(len(teachers["score"]), fitting(shape, rows, asked.firsts_ND)):
         these = {name: value[some] for name, value in teachers.items()}
         firsts_kN = of_shared(these, asked.firsts_ND, asked.onehot_NL)
         if asked.seconds_ND is not None:

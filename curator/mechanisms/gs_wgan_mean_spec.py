@@ -15,6 +15,7 @@ from curator.sanitizer.averaged import MAX_CRITICS
 
 _MAX_COORDINATES = 1 << 24  # of one answer
 _MAX_SHARD_BYTES = 1 << 30
+_MAX_SHOWN_VALUES = 1 << 29  # pixels that one update shows to all critics, as floats
 _MAX_PARAMETERS = 1 << 27  # of all critics; with moments and slopes four times as many floats
 _MAX_STEP_WORK = 1 << 41  # multiplications of scores: minutes on a few cores
 _MAX_START_WORK = 1 << 44
@@ -81,6 +82,8 @@ def critic_shape(spec: GsWganMeanSpec, space: ImageSpace) -> CriticShape:
         _refuse("num_samples: too many images of this size")
     if spec.num_critics * spec.shard_capacity * space.dimension > _MAX_SHARD_BYTES:
         _refuse("num_critics, shard_capacity: too many images of this size")
+    if spec.num_critics * spec.critic_batch * space.dimension > _MAX_SHOWN_VALUES:
+        _refuse("num_critics, critic_batch: too many images of this size")
     if spec.num_critics * shape.num_parameters > _MAX_PARAMETERS:
         _refuse("num_critics, critic_width: too many parameters together")
     if spec.critic_steps * update > _MAX_STEP_WORK:

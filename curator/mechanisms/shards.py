@@ -106,19 +106,22 @@ def gather_shards(
 def _shards_of_units(batch: RecordBatch, num_shards: int) -> Tensor:
     """Return the shard of each row: a keyed hash of the rows of its unit, in stored order.
 
-    A record is hashed to one digest, and the digests of a unit to another.
+    A record is hashed to one digest, and the digests of a unit to another. Padding is a unit a row,
+    and what many rows of one unit save is done in vain, so that time does not count units.
     """
     levels, labels = batch.levels_MD.numpy(), batch.labels_M.numpy().astype("<i8")
-    units = batch.units_M.tolist()
+    apart = -1 - torch.arange(len(batch.units_M))
+    units = torch.where(batch.units_M < 0, apart, batch.units_M).tolist()
     together: dict[int, hashlib.blake2b] = {}
     for row, unit in enumerate(units):
         one = _hash()
         one.update(labels[row].tobytes())
         one.update(levels[row].tobytes())
         together.setdefault(unit, _hash()).update(one.digest())
+    vain = {-1 - len(units) - spare: _hash() for spare in range(len(units) - len(together))}
     shards = {
         unit: int.from_bytes(digest.digest(), "little") % num_shards
-        for unit, digest in together.items()
+        for unit, digest in (together | vain).items()
     }
     return torch.tensor([shards[unit] for unit in units], dtype=torch.int64)
 

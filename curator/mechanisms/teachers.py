@@ -32,6 +32,7 @@ from curator.sanitizer.votes import MAX_VOTERS
 
 _MAX_COORDINATES = 1 << 24  # of one answer
 _MAX_SHARD_BYTES = 1 << 30
+_MAX_SHOWN_VALUES = 1 << 29  # pixels that one update shows to all teachers, as floats
 _MAX_PARAMETERS = 1 << 27  # of all teachers; with moments and slopes four times as many floats
 _MAX_STEP_WORK = 1 << 41  # multiplications of scores: minutes on a few cores
 _MAX_START_WORK = 1 << 44
@@ -93,6 +94,10 @@ def teacher_shape(spec: TeacherSpec, space: ImageSpace) -> CriticShape:
         "num_teachers, shard_capacity: too many images of this size": (
             spec.num_teachers * spec.shard_capacity * space.dimension,
             _MAX_SHARD_BYTES,
+        ),
+        "num_teachers, teacher_batch: too many images of this size": (
+            spec.num_teachers * spec.teacher_batch * space.dimension,
+            _MAX_SHOWN_VALUES,
         ),
         "num_teachers, teacher_width: too many parameters together": (
             spec.num_teachers * shape.num_parameters,

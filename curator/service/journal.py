@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, final
+from typing import BinaryIO, Final, final
 
 from safetensors.torch import load, save
 
@@ -47,12 +48,20 @@ class Journal:
         Args:
             step: Number of the step.
             samples: What was asked.
+
+        Raises:
+            OSError: If it is not; what was written of it is taken back, as a later entry behind a
+                torn one would not be read.
         """
         body = save({"images": samples.images_ND, "labels": samples.labels_N})
         head = _HEAD.pack(step, len(body), hashlib.sha256(body).digest())
         with os.fdopen(os.open(self._path, os.O_WRONLY | os.O_APPEND), "ab", buffering=0) as file:
-            file.write(head + body)
-            os.fdatasync(file.fileno())
+            before = os.fstat(file.fileno()).st_size
+            try:
+                _write(file, head + body)
+            except OSError:
+                file.truncate(before)
+                raise
 
     def read(self) -> list[JournalEntry]:
         """Return all entries in their order, and cut off what a crash left half-written.
@@ -73,3 +82,14 @@ class Journal:
                 whole = file.tell()
         os.truncate(self._path, whole)
         return entries
+
+
+def _write(file: BinaryIO, data: bytes) -> None:
+    """Write all of it, durably.
+
+    Raises:
+        OSError: If there is no room for all of it.
+    """
+    if file.write(data) < len(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    os.fdatasync(file.fileno())

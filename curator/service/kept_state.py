@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, final
 
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -100,7 +100,10 @@ class KeptState:
             try:
                 self._keep(step, mechanism.pack(state))
                 self._journal.start()
-            except OSError:  # the journal has all of it; a later step tries again
+            except (
+                OSError,
+                SafetensorError,
+            ):  # the journal has all of it; a later step tries again
                 _logger.warning("a run's state could not be written; its journal grows")
 
     def forget(self) -> None:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms.mechanism import ServedMechanism
 from curator.privacy.facts import DatasetFacts
-from curator.privacy.records import Samples
 from curator.privacy.release import Release
 from curator.service.held_state import HeldState
 from curator.service.steward_policy import StewardPolicy
@@ -34,7 +33,7 @@ class Answer:
 class Claim:
     """One claimed step: what was asked, and the answer to come."""
 
-    samples: Samples
+    fingerprint: int
     answer: Future[Answer]
     claimed_at: float  # monotonic seconds; response slots count from here
 

@@ -41,7 +41,10 @@ class StateFolder:
         if parent.exists() and (earlier := _last_epoch(parent, run.epoch)) is not None:
             earlier.rename(mine)
             sync_folder(parent)
-            return KeptState(mine)
+            kept = KeptState(mine)
+            if not run.used:
+                kept.start()  # a crash may have come between the folder and its journal
+            return kept
         if run.used:
             return None
         mine.mkdir(parents=True, mode=0o700)

@@ -5,6 +5,7 @@ For the methods with one network a shard. Then nothing but one unit can make a d
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,11 @@ from curator.audit.same_randomness import OperationLog, Tape, TapedNoise
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms import adversarial_dp_sinkhorn, g_pate, pate_gan
-from curator.mechanisms.catalogue import CataloguedMechanism, parse_mechanism
+from curator.mechanisms.adversarial_dp_sinkhorn import AdversarialDpSinkhorn
+from curator.mechanisms.catalogue import parse_mechanism
+from curator.mechanisms.g_pate import GPate
 from curator.mechanisms.mechanism import StatefulMechanism
+from curator.mechanisms.pate_gan import PateGan
 from curator.mechanisms.specification import canonical_json
 from curator.privacy.records import Samples
 from curator.privacy.release import LatticeBlock, Release
@@ -30,7 +34,7 @@ from tests.unit.curator.mechanisms import (
 from tests.unit.curator.mechanisms.test_teachers import SPACE
 
 Z = 1.1
-SUBJECTS: dict[str, CataloguedMechanism] = {
+SUBJECTS: dict[str, AdversarialDpSinkhorn | GPate | PateGan] = {
     "adversarial-dp-sinkhorn": test_adversarial_dp_sinkhorn.mechanism(),
     "adversarial-dp-sinkhorn, conv": test_adversarial_dp_sinkhorn.mechanism(extractor="conv"),
     "g-pate, votes": test_g_pate.mechanism(),
@@ -39,7 +43,7 @@ SUBJECTS: dict[str, CataloguedMechanism] = {
     "pate-gan, relative": test_pate_gan.mechanism(labels="relative"),
     "pate-gan, conv": test_pate_gan.mechanism(teacher="conv", student="conv"),
 }
-CANARIES = {
+CANARIES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "one record less": lambda levels: levels[1:],
     "none at all": lambda levels: levels[:0],
     "black beside all": lambda levels: np.concatenate((levels, np.zeros_like(levels[:1]))),
@@ -56,8 +60,8 @@ def two_steps(
     name: str, levels: np.ndarray, tape: Tape, patch: pytest.MonkeyPatch
 ) -> tuple[list[Tensor], TapedNoise, list[Any]]:
     """Return the integers that were released, what was drawn and what was computed."""
-    subject, noise, released = SUBJECTS[name], TapedNoise(tape), []
-    assert isinstance(subject, StatefulMechanism)
+    noise, released = TapedNoise(tape), []
+    subject: StatefulMechanism = SUBJECTS[name]
 
     def watching(real: Any) -> Any:
         def watched(*arguments: Any, **named: Any) -> Release:

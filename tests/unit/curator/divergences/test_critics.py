@@ -125,7 +125,7 @@ def test_all_together_are_as_one_by_one_with_torch_s_adam(
     )  # else signs of tiny slopes decide, which Adam magnifies
     first = {name: value.double() for name, value in initial_critics(shape, K, 1).items()}
     ensemble = Ensemble.start(first)
-    monkeypatch.setattr(critic_training, "_at_once", lambda *_: 4)  # more than one chunk
+    monkeypatch.setattr(critic_training, "fitting", lambda *_: 4)  # more than one chunk
     ensemble = update(shape, OPTIMIZER, ensemble, [batch] * 2)
     ensemble = update(shape, OPTIMIZER, ensemble, [batch] * 3)
     assert ensemble.num_updates == 5

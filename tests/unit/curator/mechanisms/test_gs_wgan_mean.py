@@ -199,7 +199,7 @@ def test_a_broken_computation_is_answered_like_any_other(
 
     subject = mechanism()
     state = started(subject)
-    monkeypatch.setattr(gs_wgan_mean, "update", fail)
+    monkeypatch.setattr(gs_wgan_mean, "placed_update", fail)
     after, release = subject.gradient(state, samples(), SilentNoise())
     assert integers(release).count_nonzero() == 0
     assert after is state

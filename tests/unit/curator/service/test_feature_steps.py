@@ -9,6 +9,7 @@ import pytest
 import torch
 from safetensors.torch import save
 
+from curator.accounting.declared import read_declared
 from curator.data.sampling import PrivateRecords
 from curator.errors import MalformedRequest, NotPermitted
 from curator.mechanisms.catalogue import parse_mechanism
@@ -145,3 +146,10 @@ def test_bounds_below_the_declared_ones_are_refused() -> None:
         asked(records, sampling_rate=0.6)
     with pytest.raises(NotPermitted, match="capacity"):
         asked(records, capacity=9)
+
+
+def test_it_is_priced_as_the_mechanism_prices_itself() -> None:
+    table = {"mechanism": "dp-swd-features", "parameters": PARAMETERS, "num_steps": 5}
+    declared = read_declared(table, {"epsilon": 10.0, "delta": 1e-5})
+    assert declared.step == mechanism().step_event()
+    assert declared.setup == mechanism().setup_event()
