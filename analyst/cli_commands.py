@@ -114,13 +114,14 @@ def _plan(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> Ex
 
 
 def _budget(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> ExitCode:
-    from analyst.training.statements import statement, statement_json
+    from analyst.training.statements import facts_json, facts_text, statement, statement_json
 
     with connect(connection_config(arguments)) as barrier:
-        names = [arguments.dataset] if arguments.dataset else [d.name for d in barrier.datasets()]
-        found = [barrier.budget(name) for name in names]
-    screen.show("\n\n".join(map(statement, found)))
-    screen.answer([statement_json(one) for one in found])
+        name = arguments.dataset
+        facts = [barrier.describe(name)] if name else barrier.datasets()
+        found = [(barrier.budget(one.name), one) for one in facts]
+    screen.show("\n\n".join(f"{statement(left)}\n{facts_text(one)}" for left, one in found))
+    screen.answer([statement_json(left) | {"facts": facts_json(one)} for left, one in found])
     return ExitCode.OK
 
 
@@ -232,7 +233,8 @@ def _recipes(arguments: argparse.Namespace, _connect: Connect, screen: Screen) -
         screen.answer({"name": arguments.name, "toml": recipe_text(arguments.name)})
         return ExitCode.OK
     titles = {name: load_recipe(name).about.title for name in list_recipes()}
-    screen.show("\n".join(f"{name:20s} {title}" for name, title in titles.items()))
+    width = max(map(len, titles))
+    screen.show("\n".join(f"{name:{width}s}  {title}" for name, title in titles.items()))
     screen.answer([{"name": name, "title": title} for name, title in titles.items()])
     return ExitCode.OK
 

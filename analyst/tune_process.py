@@ -3,6 +3,9 @@
 Messages of hundreds of kilobytes come and go with every step. glibc would ask the system for each
 of them and give it back, and gRPC's newer event engine wakes more threads than its older one.
 Whatever the environment says already stays. Measured: docs/explanation/performance.md.
+
+gRPC writes a line about every handshake that fails; a curator that cannot be reached is told in
+words, once.
 """
 
 from __future__ import annotations
@@ -18,8 +21,9 @@ _KEPT_BYTES: Final = 32 << 20  # the most that glibc takes as a threshold
 
 
 def tune_process() -> None:
-    """Keep freed memory for the next message, and take gRPC's older event engine."""
+    """Keep freed memory for the next message, and take gRPC's older event engine, in silence."""
     os.environ.setdefault("GRPC_EXPERIMENTS", _EXPERIMENTS)
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     with suppress(OSError, AttributeError):  # another C library: only slower
         mallopt = ctypes.CDLL(None).mallopt
         for option in (_MMAP_THRESHOLD, _TRIM_THRESHOLD, _TOP_PAD):

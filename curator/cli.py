@@ -86,7 +86,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _say(problem: Exception, code: ExitCode) -> int:
     text = str(problem)
     if isinstance(problem, CuratorError) and not isinstance(problem, LedgerUnavailable):
-        text = f"{problem.public_message} {problem.remedy}"
+        detail = f" ({problem.detail})" if problem.detail else ""  # as the analyst reads it
+        text = f"{problem.public_message}{detail} {problem.remedy}"
     sys.stderr.write(f"curator: {text}\n")
     return code
 

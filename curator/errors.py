@@ -100,7 +100,10 @@ class UnknownDataset(RequestError):
 
     reason = "UNKNOWN_DATASET"
     public_message = "There is no such data set for you."
-    remedy = "List the data sets with 'analyst budget' and check the name."
+    remedy = (
+        "List the data sets with 'analyst budget' and check the name; --dataset NAME asks for "
+        "another one than the recipe does."
+    )
 
 
 class UnknownRun(RequestError):
@@ -209,7 +212,10 @@ class PolicyRefused(NotPermitted):
 
     reason = "POLICY_REFUSED"
     public_message = "The policy of this data set does not allow this; nothing was charged."
-    remedy = "Change what the detail names; DescribeDataset lists every rule of the policy."
+    remedy = (
+        "Change what the detail names; 'analyst budget' and DescribeDataset list every rule of the "
+        "policy."
+    )
 
 
 class StepLost(Refusal):

@@ -29,9 +29,13 @@ class DatasetPort(Protocol):
     @property
     def capacity(self) -> int: ...  # noqa: D102
     @property
+    def sampling_rate(self) -> float: ...  # noqa: D102
+    @property
     def epsilon(self) -> float: ...  # noqa: D102
     @property
     def delta(self) -> float: ...  # noqa: D102
+    @property
+    def policy(self) -> tuple[tuple[str, str], ...]: ...  # noqa: D102
 
 
 class PointPort(Protocol):

@@ -7,7 +7,7 @@ from typing import Any
 from analyst.errors import BudgetExhausted, ShareExhausted
 from analyst.recipes import Recipe
 from analyst.rehearsal import BANNER, NO_LIMIT, is_rehearsal
-from analyst.training.ports import BarrierPort, BudgetPort
+from analyst.training.ports import BarrierPort, BudgetPort, DatasetPort
 
 
 def statement(budget: BudgetPort) -> str:
@@ -55,6 +55,30 @@ def statement_json(budget: BudgetPort) -> dict[str, Any]:
         "your_share": None
         if share is None
         else {"budget": share.epsilon, "spent": share.spent, "remaining": share.remaining},
+    }
+
+
+def facts_text(facts: DatasetPort) -> str:
+    """Return what a recipe must fit, as text."""
+    rules = ", ".join(f"{rule} {value}" for rule, value in facts.policy)
+    return (
+        f"images      {facts.channels}x{facts.height}x{facts.width}, {len(facts.classes)} classes: "
+        f"{', '.join(facts.classes)}\n"
+        f"sampling    rate at most {facts.sampling_rate:g} of nominally {facts.nominal_size:,}, "
+        f"capacity {facts.capacity}\n"
+        f"policy      {rules or 'no rules'}"
+    )
+
+
+def facts_json(facts: DatasetPort) -> dict[str, Any]:
+    """Return the same as plain values."""
+    return {
+        "image_shape": [facts.channels, facts.height, facts.width],
+        "classes": list(facts.classes),
+        "nominal_size": facts.nominal_size,
+        "sampling_rate": facts.sampling_rate,
+        "capacity": facts.capacity,
+        "policy": dict(facts.policy),
     }
 
 

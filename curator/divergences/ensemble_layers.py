@@ -83,7 +83,7 @@ class GroupedConvolution:
     def back(self, slopes: Tensor) -> Tensor:
         """See `Layer`."""
         size = (slopes.shape[1], self._groups * self._channels, *self._size)
-        made = conv2d_input(
+        made = conv2d_input(  # type: ignore[no-untyped-call]
             size, self._weight, _grouped(slopes), _STRIDE, _EDGE, groups=self._groups
         )
         return self._apart(made)
@@ -91,7 +91,7 @@ class GroupedConvolution:
     def weight_slopes(self, slopes: Tensor, values: Tensor) -> Tensor:
         """See `Layer`."""
         size, groups = list(self._weight.shape), self._groups
-        made = conv2d_weight(
+        made = conv2d_weight(  # type: ignore[no-untyped-call]
             _grouped(values), size, _grouped(slopes), _STRIDE, _EDGE, groups=groups
         )
         return torch.unflatten(made, 0, (groups, self._outputs))

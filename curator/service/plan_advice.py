@@ -66,7 +66,9 @@ def _refused(planned: Planned) -> Iterator[str]:
 
 
 def _few(planned: Planned) -> Iterator[str]:
-    if planned.affordable_steps < _FEW_STEPS:
+    if planned.affordable_steps < 1:
+        yield "not one step is affordable: more noise or a smaller sampling rate may buy some"
+    elif planned.affordable_steps < _FEW_STEPS:
         yield (
             f"at most {planned.affordable_steps:,} steps are affordable, which trains next to "
             "nothing: more noise or a smaller sampling rate buys more"

@@ -102,7 +102,7 @@ def plan_run(
         affordable_steps=planned.affordable_steps,
         epsilon_after=limits.epsilon_after(price, planned.num_steps),
         epsilon_alone=_alone(context, planned) if request.alone else None,
-        fits=planned.num_steps <= planned.affordable_steps,
+        fits=0 < planned.num_steps <= planned.affordable_steps,
         statement=context.ledger.statement(request.dataset),
         noise_multiplier=planned.noise_multiplier,
         points=_points(planned, parse, request),

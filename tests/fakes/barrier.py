@@ -35,6 +35,7 @@ class FakeDataset:
     unit: str = "one image"
     epsilon: float = 100.0
     delta: float = 1e-5
+    policy: tuple[tuple[str, str], ...] = (("min_noise_multiplier", "0.5"),)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,6 @@ import logging
 
 import pytest
 
-from curator.divergences import progress
 from curator.divergences.progress import told
 
 
@@ -14,7 +13,7 @@ def test_how_far_a_preparation_is(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter(range(0, 100, 4))
-    monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr("curator.divergences.progress.time.monotonic", lambda: float(next(clock)))
     with caplog.at_level(logging.INFO):
         assert list(told(range(5, 15))) == list(range(5, 15))
     assert caplog.messages
