@@ -16,7 +16,7 @@ from curator.data.sampling import PrivateRecords
 from curator.ledger.records import RunStatus
 from curator.mechanisms.catalogue import parse_mechanism
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn
-from curator.privacy.event import GaussianEvent, SampledGaussianEvent
+from curator.privacy.event import GaussianEvent, SampledGaussianEvent, SamplingRate
 from curator.privacy.private import Private
 from curator.privacy.records import RecordBatch
 from curator.privacy.release import FloatBlock, LatticeBlock
@@ -96,9 +96,8 @@ def private_shapes_are_public() -> None:
         images = LabelledImages(
             levels=np.zeros((count, 1, 2, 2), np.uint8), labels=np.zeros(count, np.int64)
         )
-        batch = (
-            PrivateRecords(images).poisson_batch(mechanism().sampling_rate, 8, OsEntropy()).unseal()
-        )
+        every = SamplingRate.at_least(1.0)
+        batch = PrivateRecords(images).poisson_batch(every, 8, OsEntropy()).unseal()
         sizes.add((batch.levels_MD.shape, batch.labels_M.shape, batch.mask_M.shape))
     assert len(sizes) == 1
 

@@ -109,6 +109,8 @@ def test_a_group_that_is_counted_as_one_record_costs_more() -> None:
 def test_the_same_directions_in_every_step_would_cost_more() -> None:
     """A record that lies along a known direction moves as far as its length."""
     directions = draw_directions(DIMENSION, 1, OsEntropy())
+    while not directions.inverse_lengths_K.all():  # too short to project anything
+        directions = draw_directions(DIMENSION, 1, OsEntropy())
     along = directions.integers_DK[:, 0]
     row = (along / along.abs().max() * 250).round()
     bounds = RowBounds(clip_norm=CLIP_NORM, rows_per_unit=1, noise_multiplier=Z)

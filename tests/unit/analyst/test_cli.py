@@ -120,7 +120,10 @@ def test_plan_and_budget_charge_nothing(
     assert main(argv, connect=connect_to(barrier)) == ExitCode.OK
     assert "the release" in capsys.readouterr().out
     assert main(["budget", *access], connect=connect_to(barrier)) == ExitCode.OK
-    assert "(6, 1e-05)-differential privacy" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "(6, 1e-05)-differential privacy" in text
+    assert "images      1x8x8, 10 classes: 0, 1, 2," in text
+    assert "policy      min_noise_multiplier 0.5" in text
     assert not barrier.opened
 
 

@@ -71,6 +71,16 @@ def test_check_as_json(photos: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert told["refused"][0]["name"] == "dog/c.png"
 
 
+def test_add_refuses_a_delta_that_gives_an_image_away(
+    photos: Path, folder: CuratorFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["dataset", "add", "pets", str(photos), "--dir", str(folder.root), *ADD]
+    argv += ["--max-size", "500", "--delta", "0.01"]
+    assert main([*argv, "--nominal-size", "100"]) == ExitCode.FAILED
+    assert "delta: 0.01 is not below 1 / --nominal-size" in capsys.readouterr().err
+    assert main([*argv, "--nominal-size", "99"]) == ExitCode.OK
+
+
 @pytest.mark.parametrize("output", [[], ["--json"], ["--quiet"]])
 def test_add_prints_what_was_asked(
     photos: Path, folder: CuratorFolder, capsys: pytest.CaptureFixture[str], output: list[str]

@@ -64,7 +64,11 @@ def bounds(clip_norm: float = 30.0, units: int = 1, z: float = 1.1) -> RowBounds
 
 
 def fresh(num_directions: int = 4) -> Directions:
-    return draw_directions(DIMENSION, num_directions, OsEntropy())
+    """Return directions that are all long enough to project: in few dimensions some are not."""
+    while True:
+        directions = draw_directions(DIMENSION, num_directions, OsEntropy())
+        if bool((directions.inverse_lengths_K > 0).all()):
+            return directions
 
 
 def integers(release: Release) -> Tensor:

@@ -161,6 +161,12 @@ class TestAdvice:
         assert 0 < little.affordable_steps < 100
         assert any("trains next to nothing" in line for line in little.advice)
 
+    def test_that_nothing_is_affordable_is_told_and_does_not_fit(self, ctx: Context) -> None:
+        nothing = plan(ctx, changes={"noise_multiplier": 0.01}, points=1)
+        assert nothing.affordable_steps == nothing.num_steps == 0
+        assert not nothing.fits
+        assert "not one step is affordable" in nothing.advice[0]
+
     def test_sampling_that_saves_nothing_is_told(self, ctx: Context) -> None:
         told = plan(ctx, "dp-sinkhorn", changes={"noise_multiplier": 0.3}, points=1).advice
         assert any("sampling saves next to nothing" in line for line in told)
