@@ -100,13 +100,18 @@ def _verify(path: Path, public_key: bytes | None) -> tuple[dict[str, Any], bytes
         CertificateError: If the file is damaged, was changed, or another key signed it.
     """
     try:
-        content = json.loads(path.read_bytes())
+        text = path.read_bytes()
+    except OSError as problem:
+        msg = f"cannot read {path}: {problem.strerror}."
+        raise CertificateError(msg, "Check the path.") from None
+    try:
+        content = json.loads(text)
         statement: dict[str, Any] = content["statement"]
         named = base64.b64decode(content["public_key"], validate=True)
         signature = base64.b64decode(content["signature"], validate=True)
         signed = json.dumps(statement, sort_keys=True, separators=(",", ":")).encode()
         key = Ed25519PublicKey.from_public_bytes(named)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         msg = f"{path} is not a privacy certificate."
         raise CertificateError(msg, _REMEDY) from None
     if public_key is not None and named != public_key:

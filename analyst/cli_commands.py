@@ -117,11 +117,11 @@ def _budget(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> 
     from analyst.training.statements import facts_json, facts_text, statement, statement_json
 
     with connect(connection_config(arguments)) as barrier:
-        name = arguments.dataset
-        facts = [barrier.describe(name)] if name else barrier.datasets()
-        found = [(barrier.budget(one.name), one) for one in facts]
-    screen.show("\n\n".join(f"{statement(left)}\n{facts_text(one)}" for left, one in found))
-    screen.answer([statement_json(left) | {"facts": facts_json(one)} for left, one in found])
+        facts = {one.name: one for one in barrier.datasets()}
+        names = [arguments.dataset] if arguments.dataset else list(facts)
+        left = {name: barrier.budget(name) for name in names}  # refuses a name that is not listed
+    screen.show("\n\n".join(f"{statement(left[n])}\n{facts_text(facts[n])}" for n in names))
+    screen.answer([statement_json(left[n]) | {"facts": facts_json(facts[n])} for n in names])
     return ExitCode.OK
 
 

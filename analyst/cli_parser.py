@@ -84,6 +84,9 @@ def _add_connection(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_train(parser: argparse.ArgumentParser) -> None:
+    parser.usage = (  # the whole list is 70 lines, before every message about a mistake
+        "%(prog)s --curator HOST:PORT --credentials FILE (--recipe NAME | --resume) --out DIR ..."
+    )
     _add_connection(parser)
     start = parser.add_mutually_exclusive_group(required=True)
     start.add_argument("--recipe", metavar="NAME|FILE.toml", help="start a new run")
@@ -102,6 +105,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_plan(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "%(prog)s --curator HOST:PORT --credentials FILE --recipe NAME ..."
     _add_connection(parser)
     parser.add_argument("--recipe", required=True, metavar="NAME|FILE.toml")
     question = parser.add_argument_group("question (with both: which noise reaches both?)")

@@ -85,6 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _say(problem: Exception, code: ExitCode) -> int:
     text = str(problem)
+    if isinstance(problem, OSError) and problem.filename and problem.strerror:
+        text = f"{problem.filename}: {problem.strerror}"
     if isinstance(problem, CuratorError) and not isinstance(problem, LedgerUnavailable):
         detail = f" ({problem.detail})" if problem.detail else ""  # as the analyst reads it
         text = f"{problem.public_message}{detail} {problem.remedy}"

@@ -129,6 +129,12 @@ def _facts(arguments: Namespace) -> DatasetFacts:
     """
     channels, height, width = _shape(arguments.image_shape)
     relation, _, unit = arguments.adjacency.partition("-one-")
+    if arguments.delta * arguments.nominal_size >= 1:
+        msg = (
+            f"delta: {arguments.delta:g} is not below 1 / --nominal-size, so it would allow that "
+            "one of the images is given away whole: choose a far smaller one"
+        )
+        raise UsageProblem(msg)
     try:
         return DatasetFacts(
             name=arguments.name,
@@ -150,7 +156,7 @@ def _facts(arguments: Namespace) -> DatasetFacts:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = ".".join(str(part) for part in first["loc"]) or "data set"
-        msg = f"{name}: {first['msg']}"
+        msg = f"{name}: {first['msg'].removeprefix('Value error, ')}"
         raise UsageProblem(msg) from None
 
 

@@ -1,25 +1,23 @@
-"""How this process deals with memory and sockets; called before gRPC is imported.
+"""How this process deals with memory; called before gRPC is imported.
 
 Messages of hundreds of kilobytes come and go with every step. glibc would ask the system for each
-of them and give it back, and gRPC's newer event engine wakes more threads than its older one.
-Whatever the environment says already stays. Measured: docs/explanation/performance.md.
+of them and give it back, and every page would fault anew: three temporaries of a step take five
+times as long. gRPC's older event engine is faster still, and was tried: it moves a connection only
+while somebody polls, so a client never found a curator again that had been gone for some seconds.
 """
 
 from __future__ import annotations
 
 import ctypes
-import os
 from contextlib import suppress
 from typing import Final
 
-_EXPERIMENTS: Final = "-event_engine_client,-event_engine_listener"
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of mallopt, in glibc's malloc.h
 _KEPT_BYTES: Final = 32 << 20  # the most that glibc takes as a threshold
 
 
 def tune_process() -> None:
-    """Keep freed memory for the next message, and take gRPC's older event engine."""
-    os.environ.setdefault("GRPC_EXPERIMENTS", _EXPERIMENTS)
+    """Keep freed memory for the next message."""
     with suppress(OSError, AttributeError):  # another C library: only slower
         mallopt = ctypes.CDLL(None).mallopt
         for option in (_MMAP_THRESHOLD, _TRIM_THRESHOLD, _TOP_PAD):

@@ -91,7 +91,7 @@ class CheckpointStore:
         manifests = self._manifests()
         if not manifests:
             message = f"there is no checkpoint in {self.directory}"
-            raise CheckpointError(message, "Check --out, or start without --resume.")
+            raise CheckpointError(message, "Check the run's folder, or start without --resume.")
         newest = manifests[-1]
         try:
             return _read(newest)

@@ -95,8 +95,9 @@ class Outputs:
     def skipped(self, first: int, last: int) -> None:
         """Say that charged steps are gone; the ledger is the truth."""
         steps = f"step {first:,} was" if first == last else f"steps {first:,} to {last:,} were"
+        counted = "charged" if self._recipe.mechanism.pays_per_step else "counted, for free,"
         self._progress.warn(
-            f"{steps} charged but no update came of them; going on with step {last + 1:,}"
+            f"{steps} {counted} but no update came of them; going on with step {last + 1:,}"
         )
         self.event("skipped", {"first": first, "last": last})
 

@@ -29,11 +29,16 @@ class DatasetPort(Protocol):
     @property
     def capacity(self) -> int: ...  # noqa: D102
     @property
-    def sampling_rate(self) -> float: ...  # noqa: D102
-    @property
     def epsilon(self) -> float: ...  # noqa: D102
     @property
     def delta(self) -> float: ...  # noqa: D102
+
+
+class ListedDatasetPort(DatasetPort, Protocol):
+    """Public facts of a data set of one curator, with the limits that its runs must keep."""
+
+    @property
+    def sampling_rate(self) -> float: ...  # noqa: D102
     @property
     def policy(self) -> tuple[tuple[str, str], ...]: ...  # noqa: D102
 
@@ -176,7 +181,7 @@ class RunSource(Protocol):
 class BarrierPort(RunSource, Protocol):
     """The curator as an analyst sees it."""
 
-    def datasets(self) -> Sequence[DatasetPort]:
+    def datasets(self) -> Sequence[ListedDatasetPort]:
         """Return the data sets that this analyst may use."""
         ...
 

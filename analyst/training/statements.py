@@ -7,7 +7,7 @@ from typing import Any
 from analyst.errors import BudgetExhausted, ShareExhausted
 from analyst.recipes import Recipe
 from analyst.rehearsal import BANNER, NO_LIMIT, is_rehearsal
-from analyst.training.ports import BarrierPort, BudgetPort, DatasetPort
+from analyst.training.ports import BarrierPort, BudgetPort, ListedDatasetPort
 
 
 def statement(budget: BudgetPort) -> str:
@@ -58,7 +58,7 @@ def statement_json(budget: BudgetPort) -> dict[str, Any]:
     }
 
 
-def facts_text(facts: DatasetPort) -> str:
+def facts_text(facts: ListedDatasetPort) -> str:
     """Return what a recipe must fit, as text."""
     rules = ", ".join(f"{rule} {value}" for rule, value in facts.policy)
     return (
@@ -70,7 +70,7 @@ def facts_text(facts: DatasetPort) -> str:
     )
 
 
-def facts_json(facts: DatasetPort) -> dict[str, Any]:
+def facts_json(facts: ListedDatasetPort) -> dict[str, Any]:
     """Return the same as plain values."""
     return {
         "image_shape": [facts.channels, facts.height, facts.width],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -13,7 +15,15 @@ from analyst.errors import CuratorUnreachable
 from curator.clock import utc_now
 from curator.ledger.export import export_jsonl, verify_export
 from curator.ledger.sql import SqlLedger
-from tests.e2e.conftest import EMBEDDING, SINKHORN, Process, batch, digits_folder, run_cli
+from tests.e2e.conftest import (
+    EMBEDDING,
+    SINKHORN,
+    Process,
+    batch,
+    credentials,
+    digits_folder,
+    run_cli,
+)
 
 pytestmark = pytest.mark.e2e
 
@@ -58,6 +68,29 @@ def test_the_curator_is_killed_in_the_middle_and_the_run_goes_on(
     assert totals.second_spent_epsilon <= totals.spent_epsilon
     assert totals.second_spent_epsilon == pytest.approx(totals.spent_epsilon, rel=3e-3)
     ledger.close()
+
+
+def test_the_command_finds_a_curator_that_was_gone_for_long(tmp_path: Path, serve: Serve) -> None:
+    """With gRPC's older event engine it never did: nobody polls between two attempts."""
+    folder = digits_folder(tmp_path / "curator")
+    first = serve(folder)
+    train = ["train", "--curator", f"localhost:{first.grpc_port}", "--recipe", "digits-dp-sinkhorn"]
+    train += ["--credentials", str(credentials(folder, "alice")), "--out", str(tmp_path / "run")]
+    train += ["--steps", "400", "--mechanism-noise-multiplier", "6", "--retry-for-s", "60"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "analyst.cli", *train], stderr=subprocess.PIPE, text=True
+    ) as command:
+        assert command.stderr is not None
+        for line in command.stderr:
+            if line.startswith("step "):
+                first.kill()
+            if "does not answer" in line:
+                time.sleep(4)  # so that the connection is given up meanwhile
+                serve(folder, grpc_port=first.grpc_port)
+                break
+        rest = command.stderr.read()
+    assert command.returncode == 0, rest
+    assert "finished" in rest
 
 
 def test_a_kept_release_survives_and_costs_nothing_more(tmp_path: Path, serve: Serve) -> None:

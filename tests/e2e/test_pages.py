@@ -48,7 +48,10 @@ EXECUTED: dict[str, tuple[tuple[str, str], ...]] = {
     "how-to/recover-after-a-crash.md": (),
     "how-to/rotate-certificates.md": (),
     "how-to/run-the-ledger.md": ((r"\bNAME\b", "spare"),),
-    "how-to/train-remotely.md": ((r"runs/mnist", "runs/remote"),),
+    "how-to/train-remotely.md": (
+        (r"runs/mnist", "runs/remote"),
+        (r"--dataset cats", "--dataset mnist --steps 2 --mechanism-noise-multiplier 20"),
+    ),
     "how-to/plan-a-run.md": (
         (r"--recipe digits-dp-sinkhorn", "--recipe digits-dp-sinkhorn --dataset mnist"),
         (r"\bNAME\b", "mnist"),
