@@ -28,6 +28,8 @@ OTHERS = {
     ".venv/bin/pip": "installs, as CI does",
     "pip": "installs, as CI does",
     "docker": "no engine here: deploy/check_images.sh runs them, tests/unit/deploy reads the files",
+    "curl": "the same request as in tests/e2e/test_doors.py, by another client",
+    "TOKEN=$(python3": "reads the token for curl",
     "kubectl": "no cluster here: tests/unit/deploy checks the manifests as data",
     "openssl": "shows what curator init made: tests/unit/curator/identity reads the same fields",
     "export": "sets what tests/unit/curator/ledger/test_postgres.py sets",

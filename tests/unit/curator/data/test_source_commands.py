@@ -133,11 +133,13 @@ def test_an_interrupt_is_told_in_one_line(
 
     monkeypatch.setattr("curator.data.survey.Survey.add_converted", kill)
     before = signal.getsignal(signal.SIGTERM)
+    interrupt = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in background
     with pytest.raises(SystemExit) as caught:
         main(["dataset", "add", "cats", str(photos), "--dir", str(folder.root), *ADD])
     assert caught.value.code == 130
     assert "nothing is left of it" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGTERM) == before
+    signal.signal(signal.SIGINT, interrupt)
     assert [path.name for path in (folder.root / "datasets").iterdir()] == [".adding.lock"]
 
 
