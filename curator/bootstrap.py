@@ -28,7 +28,7 @@ from curator.divergences.device import choose_device
 from curator.divergences.placement import place_critics
 from curator.errors import UnknownDataset
 from curator.folder import CuratorFolder
-from curator.ledger.problems import HolderLost
+from curator.ledger.problems import HolderLost, LedgerConflict
 from curator.ledger.records import DatasetState, DatasetStatus
 from curator.ledger.sql import SqlLedger
 from curator.open_ledger import open_ledger
@@ -238,13 +238,14 @@ def load_dataset(folder: CuratorFolder, ledger: SqlLedger, name: str) -> ServedD
         name: As a caller gave it.
 
     Returns:
-        The data set, None if there is none that can be served.
+        The data set, None if there is none that can be served, or it and a rehearsal are mixed.
     """
     if not DATASET_NAME.fullmatch(name):
         return None
     try:
+        check_not_mixed(one.registration.name for one in ledger.datasets())
         return _load(folder, ledger.dataset(name))
-    except (UnknownDataset, SourceError):
+    except (UnknownDataset, SourceError, LedgerConflict):
         return None
 
 
@@ -292,9 +293,7 @@ def _socket(config: CuratorConfig) -> Path | None:
 
 
 def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
     try:
-        return ip_address(host).is_loopback
+        return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from curator.add_dataset import add_dataset
-from curator.bootstrap import load_datasets
+from curator.bootstrap import load_dataset, load_datasets
 from curator.config import CuratorConfig
 from curator.data.errors import SourceError
 from curator.data.options import SourceOptions
@@ -148,6 +148,8 @@ def test_a_ledger_with_both_is_not_served(tmp_path: Path, archive: Path) -> None
         )
         with pytest.raises(LedgerConflict, match="never share a curator"):
             load_datasets(folder, ledger)
+        for state in ledger.datasets():  # nor while it serves
+            assert load_dataset(folder, ledger, state.registration.name) is None
     finally:
         ledger.close()
 
