@@ -37,9 +37,7 @@ class PrefetchedNoise:
         self._chunks: deque[Tensor] = deque()
         self._ready = 0
         self._most = num_values
-        self._size = min(
-            _CHUNK, num_values
-        )  # of a chunk: what was last asked for, to hand it over whole
+        self._size = min(_CHUNK, num_values)  # of a chunk: what was last asked for, to fit whole
         self._changed = threading.Condition()
         self._stopped = False
         self._pid = os.getpid()

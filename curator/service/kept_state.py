@@ -100,10 +100,7 @@ class KeptState:
             try:
                 self._keep(step, mechanism.pack(state))
                 self._journal.start()
-            except (
-                OSError,
-                SafetensorError,
-            ):  # the journal has all of it; a later step tries again
+            except (OSError, SafetensorError):  # the journal has it all; a later step tries again
                 _logger.warning("a run's state could not be written; its journal grows")
 
     def forget(self) -> None:
