@@ -8,6 +8,10 @@ from typing import Any, Final
 from curator.privacy.event import SamplingRate
 
 _LARGEST: Final = 1e18
+_OPTIONS: Final = {
+    "dimension": ", or give --dimension (pixels and classes of a row)",
+    "capacity": ", or give --capacity (slots of the data set)",
+}
 
 
 def need(parameters: Mapping[str, Any], key: str) -> Any:
@@ -17,7 +21,7 @@ def need(parameters: Mapping[str, Any], key: str) -> Any:
         ValueError: If it is missing.
     """
     if parameters.get(key) is None:
-        msg = f"{key} is missing"
+        msg = f"{key} is missing: add it to the parameters" + _OPTIONS.get(key, "")
         raise ValueError(msg)
     return parameters[key]
 
