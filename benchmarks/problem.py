@@ -7,13 +7,13 @@ alone, as their users would call them; "geomloss padded" does the work that priv
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
 import torch
 from torch import Tensor
 
-from curator.divergences.cost import LabelledCost, WeightedPoints
+from curator.divergences.cost import LabelledCost, uniform_points
 from curator.divergences.schedule import Schedule, public_diameter, published
 from curator.divergences.semi_debiased import masked_points, private_half, public_half
 from curator.divergences.sinkhorn import DenseSinkhorn, TransportSolver
@@ -39,26 +39,23 @@ class Problem:
     cost: LabelledCost
     schedule: Schedule
 
-    def gradient(self, solver: TransportSolver, dtype: torch.dtype) -> Tensor:
+    def in_single_precision(self) -> Problem:
+        """Return the same problem in float32, as the mechanism meets it."""
+        return replace(self, images_ND=self.images_ND.float(), records_MD=self.records_MD.float())
+
+    def gradient(self, solver: TransportSolver) -> Tensor:
         """Return the gradient as the mechanism computes it, before it is clipped.
 
         Args:
-            solver: One of the bodies.
-            dtype: What it computes with.
+            solver: One of the bodies; it computes in the dtype of the images.
         """
-        images = self.images_ND.to(dtype)
-        rows = len(images)
         private = private_half(
             solver,
-            WeightedPoints(
-                images_ND=images,
-                labels_N=self.labels_N,
-                log_weights_N=torch.full((rows,), 1 / rows, dtype=dtype).log(),
-            ),
-            masked_points(self.records_MD.to(dtype), self.record_labels_M, self.mask_M),
+            uniform_points(self.images_ND, self.labels_N),
+            masked_points(self.records_MD, self.record_labels_M, self.mask_M),
             self.mask_M,
         )
-        return private + public_half(solver, images, self.labels_N, rows)
+        return private + public_half(solver, self.images_ND, self.labels_N, len(self.images_ND))
 
 
 def published_problem(
@@ -99,9 +96,10 @@ def contenders(problem: Problem) -> dict[str, Callable[[], Tensor]]:
 
     dense = DenseSinkhorn(cost=problem.cost, schedule=problem.schedule)
     compiled = CompiledSinkhorn(cost=problem.cost, schedule=problem.schedule)
+    single = problem.in_single_precision()
     found: dict[str, Callable[[], Tensor]] = {
-        "weir torch": lambda: problem.gradient(dense, torch.float32),
-        "weir numba": lambda: problem.gradient(compiled, torch.float32),
+        "weir torch": lambda: single.gradient(dense),
+        "weir numba": lambda: single.gradient(compiled),
         "geomloss": _of_loss(problem, _geomloss(problem)),
         "geomloss padded": _of_loss(problem, _geomloss(problem), keeps_padding=True),
     }
@@ -117,7 +115,7 @@ def reference(problem: Problem) -> Tensor:
         problem: To be solved.
     """
     solver = DenseSinkhorn(cost=problem.cost, schedule=problem.schedule)
-    return problem.gradient(solver, torch.float64)
+    return problem.gradient(solver)
 
 
 def _of_loss(

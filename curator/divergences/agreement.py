@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import torch
 
 from curator.divergences.cost import LabelledCost, WeightedPoints, uniform_points
 from curator.divergences.schedule import Schedule, published
 from curator.divergences.sinkhorn import DenseSinkhorn, TransportSolver
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,17 +63,24 @@ def disagreement(solver: TransportSolver, problem: CheckProblem, device: torch.d
         device: Where it computes.
 
     Returns:
-        The larger relative distance of the two gradients; NaN if one has no number.
+        The largest relative distance of the gradients; NaN if one has no number.
     """
-    exact = DenseSinkhorn(cost=problem.cost, schedule=problem.schedule).both_gradients(
-        *problem.clouds(torch.float64, torch.device("cpu"))
+    exact = _all_gradients(
+        DenseSinkhorn(cost=problem.cost, schedule=problem.schedule),
+        problem.clouds(torch.float64, torch.device("cpu")),
     )
-    got = solver.both_gradients(*problem.clouds(torch.float32, device))
+    got = _all_gradients(solver, problem.clouds(torch.float32, device))
     distances = [
         (one.cpu().double() - other).norm() / other.norm()
         for one, other in zip(got, exact, strict=True)
     ]
     return float(torch.stack(distances).max())
+
+
+def _all_gradients(
+    solver: TransportSolver, clouds: tuple[WeightedPoints, WeightedPoints]
+) -> tuple[Tensor, ...]:
+    return (*solver.both_gradients(*clouds), solver.self_gradient(clouds[0]))
 
 
 SMALL: Final = CheckProblem(

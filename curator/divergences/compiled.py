@@ -48,22 +48,35 @@ class CompiledSinkhorn:
         rows_MD = self._first(cost_NM, first_N, second, first)
         return self._first(cost_MN, second_M, first, second), rows_MD
 
+    def self_gradient(self, points: WeightedPoints) -> Tensor:
+        """Return dW(points, points) / d(images); see `DenseSinkhorn`."""
+        if not self.schedule.is_symmetric:
+            rows_ND, other_ND = self.both_gradients(points, points)
+            return rows_ND + other_ND
+        cost_NN, _ = self._costs(points, points)
+        regs = np.array(self.schedule.temperatures, np.float32)
+        potential_N = kernels.anneal_alone(cost_NN, _array(points.log_weights_N), regs)
+        return self._first(cost_NN, potential_N, points, points).mul_(2)
+
     def _costs(
         self, first: WeightedPoints, second: WeightedPoints
     ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """Return the costs (N, M), and again with the clouds swapped."""
-        plain = LabelledCost(l1_weight=0.0, label_scale=self.cost.label_scale)
-        cost_NM = plain.matrix(first, second)
-        gap = self.cost.label_gap - plain.label_gap
-        differs_NM = first.labels_N.unsqueeze(1) != second.labels_N
-        cost_NM = cost_NM.add_(differs_NM.to(cost_NM.dtype), alpha=gap)
-        if self.cost.l1_weight > 0:
-            distances_NM = torch.empty_like(cost_NM)
-            kernels.l1_distances(
-                _array(first.images_ND), _array(second.images_ND), distances_NM.numpy()
-            )
-            cost_NM = cost_NM.add_(distances_NM, alpha=self.cost.l1_weight)
-        return cost_NM.numpy(), cost_NM.T.contiguous().numpy()
+        rows, columns = len(first.labels_N), len(second.labels_N)
+        cost_NM = np.empty((rows, columns), np.float32)
+        cost_MN = cost_NM if first is second else np.empty((columns, rows), np.float32)
+        kernels.pair_costs(
+            _array(first.images_ND),
+            _array(second.images_ND),
+            _array(first.labels_N),
+            _array(second.labels_N),
+            np.float32(self.cost.l1_weight),
+            np.float32(self.cost.label_gap),
+            first is second,
+            cost_NM,
+            cost_MN,
+        )
+        return cost_NM, cost_MN
 
     def _anneal(
         self,
@@ -96,18 +109,17 @@ class CompiledSinkhorn:
         plan_MN = np.empty_like(cost_MN)
         offsets_M = _array(second.log_weights_N) + potential_M / reg
         kernels.column_plan(cost_MN, offsets_M, reg, _array(first.log_weights_N), plan_MN)
-        plan_NM = torch.from_numpy(plan_MN).T.contiguous()
+        plan_NM = torch.from_numpy(plan_MN).T
         plain = LabelledCost(l1_weight=0.0, label_scale=self.cost.label_scale)
         rows_ND = plain.gradient(plan_NM, first.images_ND, second.images_ND)
         if self.cost.l1_weight > 0:
-            signs_ND = torch.empty_like(rows_ND)
-            kernels.sign_sums(
-                plan_NM.numpy(),
+            kernels.add_sign_sums(
+                plan_MN,
+                np.float32(self.cost.l1_weight),
                 _array(first.images_ND),
                 _array(second.images_ND),
-                signs_ND.numpy(),
+                rows_ND.numpy(),
             )
-            rows_ND = rows_ND.add_(signs_ND, alpha=self.cost.l1_weight)
         return rows_ND
 
 

@@ -68,6 +68,13 @@ class FusedSinkhorn:
         first_plan_NM, second_plan_NM = self._plans(first, second, has_second=True)
         return self._gradient(first_plan_NM, u, v), self._gradient(second_plan_NM.T, v, u)
 
+    def self_gradient(self, points: WeightedPoints) -> Tensor:
+        """Return dW(points, points) / d(images); see `DenseSinkhorn`."""
+        if self._plain.schedule.is_symmetric:
+            return self.first_gradient(points, points) * 2
+        first_ND, second_ND = self.both_gradients(points, points)
+        return first_ND + second_ND
+
     def _plans(
         self, first: WeightedPoints, second: WeightedPoints, *, has_second: bool
     ) -> tuple[Tensor, Tensor]:

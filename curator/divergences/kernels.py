@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 
 F = np.float32
+_HUGE = F(2.0**100)
 _FAST = {"contract", "reassoc", "nsz"}  # infinities keep their meaning: they mark padding
 
 
@@ -47,29 +48,79 @@ def exp32(x: F) -> F:
     return (p * r * r + r + F(1)) * np.int32(power).view(np.float32)
 
 
-@_compiled
-def l1_distances(first_ND: Any, second_MD: Any, out_NM: Any) -> None:
-    """Write the sum of |u - v| over pixels for each pair."""
-    for i in range(first_ND.shape[0]):
-        for j in range(second_MD.shape[0]):
-            total = F(0)
-            for d in range(first_ND.shape[1]):
-                total += abs(first_ND[i, d] - second_MD[j, d])
-            out_NM[i, j] = total
+@njit(inline="always", fastmath={"contract"})  # type: ignore[untyped-decorator, unused-ignore]
+def _signed(huge_u: F, v: F, mass: F) -> F:
+    """Return the mass with the sign of u - v, zero where they are equal.
+
+    A difference above 1e-30, made huge, is more than any mass; powers of two round nothing.
+    """
+    return min(max(huge_u - v * _HUGE, -mass), mass)
 
 
 @_compiled
-def sign_sums(plan_NM: Any, first_ND: Any, second_MD: Any, out_ND: Any) -> None:
-    """Write sum_j plan_ij sign(u_i - v_j), sign(0) being 0."""
-    for i in range(first_ND.shape[0]):
-        for d in range(first_ND.shape[1]):
-            out_ND[i, d] = F(0)
-        for j in range(second_MD.shape[0]):
-            mass = plan_NM[i, j]
+def pair_costs(
+    first_ND: Any,
+    second_MD: Any,
+    first_labels_N: Any,
+    second_labels_M: Any,
+    l1_weight: F,
+    label_gap: F,
+    is_alone: bool,
+    out_NM: Any,
+    out_MN: Any,
+) -> None:
+    """Write the labelled cost of each pair, and again with the clouds swapped.
+
+    Four points of the second cloud stay in the nearest cache while the first cloud passes by;
+    where fewer are left, the last one is computed again. A cloud that is alone is both clouds,
+    with one array for both costs: half of the pairs are enough.
+    """
+    last = second_MD.shape[0] - 1
+    for j in range(0, last + 1, 4):
+        j1, j2, j3 = min(j + 1, last), min(j + 2, last), min(j + 3, last)
+        for i in range(min(first_ND.shape[0], j + 4) if is_alone else first_ND.shape[0]):
+            t0, t1, t2, t3 = F(0), F(0), F(0), F(0)
             for d in range(first_ND.shape[1]):
                 u = first_ND[i, d]
-                v = second_MD[j, d]
-                out_ND[i, d] += (mass if u > v else F(0)) - (mass if u < v else F(0))
+                e0, e1 = abs(u - second_MD[j, d]), abs(u - second_MD[j1, d])
+                e2, e3 = abs(u - second_MD[j2, d]), abs(u - second_MD[j3, d])
+                t0 += e0 * (e0 + l1_weight)
+                t1 += e1 * (e1 + l1_weight)
+                t2 += e2 * (e2 + l1_weight)
+                t3 += e3 * (e3 + l1_weight)
+            for k, total in ((j, t0), (j1, t1), (j2, t2), (j3, t3)):
+                gap = label_gap if first_labels_N[i] != second_labels_M[k] else F(0)
+                out_NM[i, k] = total + gap
+                out_MN[k, i] = total + gap
+
+
+@_compiled
+def add_sign_sums(plan_MN: Any, weight: F, first_ND: Any, second_MD: Any, out_ND: Any) -> None:
+    """Add weight times sum_j plan_ji sign(u_i - v_j), sign(0) being 0.
+
+    Points of the second cloud go in eights; what is missing there has no mass.
+    """
+    rows, last = first_ND.shape[0], second_MD.shape[0] - 1
+    for j in range(0, last + 1, 8):
+        j1, j2, j3, j4 = min(j + 1, last), min(j + 2, last), min(j + 3, last), min(j + 4, last)
+        j5, j6, j7 = min(j + 5, last), min(j + 6, last), min(j + 7, last)
+        w1, w2, w3 = weight * F(j1 > j), weight * F(j2 > j1), weight * F(j3 > j2)
+        w4, w5, w6 = weight * F(j4 > j3), weight * F(j5 > j4), weight * F(j6 > j5)
+        w7 = weight * F(j7 > j6)
+        for i in range(rows):
+            m0, m1 = plan_MN[j, i] * weight, plan_MN[j1, i] * w1
+            m2, m3 = plan_MN[j2, i] * w2, plan_MN[j3, i] * w3
+            m4, m5 = plan_MN[j4, i] * w4, plan_MN[j5, i] * w5
+            m6, m7 = plan_MN[j6, i] * w6, plan_MN[j7, i] * w7
+            for d in range(first_ND.shape[1]):
+                u = first_ND[i, d] * _HUGE
+                out_ND[i, d] += (
+                    (_signed(u, second_MD[j, d], m0) + _signed(u, second_MD[j1, d], m1))
+                    + (_signed(u, second_MD[j2, d], m2) + _signed(u, second_MD[j3, d], m3))
+                ) + (
+                    (_signed(u, second_MD[j4, d], m4) + _signed(u, second_MD[j5, d], m5))
+                    + (_signed(u, second_MD[j6, d], m6) + _signed(u, second_MD[j7, d], m7))
+                )
 
 
 @_compiled
@@ -114,6 +165,18 @@ def anneal(
             softmin(cost_NM, log_weights_N + first_N / reg, reg, tops_M, target_M)
             second_M = second_M + (target_M - second_M) * relaxation
     return first_N, second_M
+
+
+@_compiled
+def anneal_alone(cost_NN: Any, log_weights_N: Any, regs: Any) -> Any:
+    """Return the potential of a cloud against itself, which is both, by averaged updates."""
+    rows = cost_NN.shape[0]
+    both_N, target_N, tops_N = np.empty(rows, F), np.empty(rows, F), np.empty(rows, F)
+    softmin(cost_NN, log_weights_N, regs[0], tops_N, both_N)
+    for k in range(regs.shape[0]):
+        softmin(cost_NN, log_weights_N + both_N / regs[k], regs[k], tops_N, target_N)
+        both_N = (both_N + target_N) * F(0.5)
+    return both_N
 
 
 @_compiled

@@ -106,6 +106,18 @@ class OnlineSinkhorn:
             rows_u, rows_v = torch.autograd.grad(value, (u, v))
         return rows_u[:, :dimension], rows_v[:, :dimension]
 
+    def self_gradient(self, points: WeightedPoints) -> Tensor:
+        """Return dW(points, points) / d(images), through both arguments.
+
+        Args:
+            points: N points, which are both clouds.
+
+        Returns:
+            Rows (N, D).
+        """
+        first_ND, second_ND = self.both_gradients(points, points)
+        return first_ND + second_ND
+
     def _coordinates(self, points: WeightedPoints) -> Tensor:
         """Join the images with their label and the two constants that the formula reads."""
         images_ND = points.images_ND

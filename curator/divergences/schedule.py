@@ -47,6 +47,11 @@ class Schedule:
         """The entropic regularisation that the schedule ends at, in cost units."""
         return self.temperatures[-1]
 
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether swapping the clouds swaps the potentials: every update is averaged."""
+        return all(relaxation is None for relaxation in self.relaxations)
+
 
 def public_diameter(space: ImageSpace, label_scale: float) -> float:
     """Return the bounding-box diagonal of every possible cloud of labelled images.

@@ -70,6 +70,8 @@ def public_half(
         Rows (N, D); a row on both sides of the self term gets both contributions.
     """
     start = images_ND.shape[0] - num_samples
+    if start == 0:
+        return solver.self_gradient(uniform_points(images_ND, labels_N)).neg_()
     first = uniform_points(images_ND[:num_samples], labels_N[:num_samples])
     second = uniform_points(images_ND[start:], labels_N[start:])
     first_rows, second_rows = solver.both_gradients(first, second)

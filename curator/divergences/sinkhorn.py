@@ -35,6 +35,10 @@ class TransportSolver(Protocol):
         """Return the gradients with respect to the images of both clouds."""
         ...
 
+    def self_gradient(self, points: WeightedPoints) -> Tensor:
+        """Return dW(points, points) / d(images), through both arguments."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Potentials:
@@ -92,6 +96,22 @@ class DenseSinkhorn:
         plan_NM = _softmax(exponents_NM) * second.log_weights_N.exp()
         second_MD = self.cost.gradient(plan_NM.T, second.images_ND, first.images_ND)
         return self._first(cost_NM, potentials, first, second), second_MD
+
+    def self_gradient(self, points: WeightedPoints) -> Tensor:
+        """Return dW(points, points) / d(images), through both arguments.
+
+        Averaged updates treat both clouds alike, so both arguments then contribute the same rows.
+
+        Args:
+            points: N points, which are both clouds.
+
+        Returns:
+            Rows (N, D).
+        """
+        if self.schedule.is_symmetric:
+            return self.first_gradient(points, points) * 2
+        first_ND, second_ND = self.both_gradients(points, points)
+        return first_ND + second_ND
 
     @property
     def reg(self) -> float:

@@ -29,6 +29,10 @@ class NewtonTransport:
         u, v = first.images_ND, second.images_ND
         return self.cost.gradient(plan, u, v), self.cost.gradient(plan.T, v, u)
 
+    def self_gradient(self, points: WeightedPoints) -> Tensor:
+        first_rows, second_rows = self.both_gradients(points, points)
+        return first_rows + second_rows
+
     def _plan(self, first: WeightedPoints, second: WeightedPoints) -> Tensor:
         log_a, log_b = first.log_weights_N, second.log_weights_N
         cost = self.cost.matrix(first, second)

@@ -69,6 +69,23 @@ def test_both_gradients_are_those_of_float64(
     assert relative(first, exact[0]) < 1e-3
 
 
+@pytest.mark.parametrize("rows", [1, 6, 9, 17])
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        published(9.0, 0.05),
+        Schedule(temperatures=(4.0, 2.0, 1.0) + (1.0,) * 9, relaxations=(1.6,) * 12),
+    ],
+)
+def test_a_cloud_against_itself_is_both_gradients_of_float64(rows: int, schedule: Schedule) -> None:
+    cloud, _ = clouds(rows, 5, torch.float64)
+    exact = sum(DenseSinkhorn(cost=COST, schedule=schedule).both_gradients(cloud, cloud))
+    assert isinstance(exact, torch.Tensor)
+    cloud, _ = clouds(rows, 5, torch.float32)
+    got = CompiledSinkhorn(cost=COST, schedule=schedule).self_gradient(cloud)
+    assert float((got.double() - exact).norm()) < 1e-3 * max(float(exact.norm()), 1e-3)
+
+
 def test_padding_changes_nothing() -> None:
     solver = CompiledSinkhorn(cost=COST, schedule=published(9.0, 0.5))
     first, second = clouds(9, 5, torch.float32)
@@ -82,12 +99,25 @@ def test_padding_changes_nothing() -> None:
 
 
 def test_equal_pixels_have_no_sign() -> None:
-    plan = np.ones((2, 3), np.float32)
+    plan = np.ones((3, 2), np.float32)
     u = np.array([[0.5, -1.0], [0.25, 1.0]], np.float32)
     v = np.array([[0.5, 1.0], [0.5, 1.0], [0.0, -1.0]], np.float32)
-    out = np.empty_like(u)
-    kernels.sign_sums(plan, u, v, out)
+    out = np.zeros_like(u)
+    kernels.add_sign_sums(plan, np.float32(1), u, v, out)
     assert out.tolist() == [[1.0, -2.0], [-1.0, 1.0]]
+
+
+@pytest.mark.parametrize("columns", [1, 3, 7, 8, 9, 17])
+def test_sums_of_signs_are_exact_however_many_points_are_left(columns: int) -> None:
+    generator = np.random.default_rng(columns)
+    plan = generator.integers(1, 100, (columns, 3)).astype(np.float32) / 128
+    u = generator.integers(-2, 3, (3, 20)).astype(np.float32) / 255
+    v = generator.integers(-2, 3, (columns, 20)).astype(np.float32) / 255
+    u[0], v[0] = u[0] * 1e-27, v[0] * 1e-27
+    out = np.ones_like(u)
+    kernels.add_sign_sums(plan, np.float32(2), u, v, out)
+    signs = np.sign(u[:, None] - v)
+    assert np.array_equal(out, 1 + 2 * (plan.T[:, :, None] * signs).sum(1))
 
 
 def test_the_exponential_is_exact_to_float32() -> None:
@@ -97,14 +127,15 @@ def test_the_exponential_is_exact_to_float32() -> None:
     assert np.abs(got / exact - 1).max() < 3e-7
 
 
-@pytest.mark.parametrize("name", ["softmin", "l1_distances", "sign_sums", "column_plan"])
+@pytest.mark.parametrize("name", ["softmin", "pair_costs", "add_sign_sums", "column_plan"])
 def test_inner_loops_are_vector_code_without_calls(name: str) -> None:
     """A library's exponential in the loop would tell its argument by its time."""
     f32, f = np.zeros((3, 3), np.float32), np.zeros(3, np.float32)
+    i = np.zeros(3, np.int64)
     arguments: dict[str, tuple[Any, ...]] = {
         "softmin": (f32, f, np.float32(1), f.copy(), f.copy()),
-        "l1_distances": (f32, f32, f32.copy()),
-        "sign_sums": (f32, f32, f32, f32.copy()),
+        "pair_costs": (f32, f32, i, i, f32[0, 0], f32[0, 0], True, f32, f32),
+        "add_sign_sums": (f32, np.float32(1), f32, f32, f32.copy()),
         "column_plan": (f32, f, np.float32(1), f, f32.copy()),
     }
     function = getattr(kernels, name).py_func

@@ -62,6 +62,8 @@ def test_both_gradients_are_those_of_float64(
     for got, wanted in zip(solver.both_gradients(*given), exact, strict=True):
         assert relative(got, wanted) < 1e-3
     assert relative(solver.first_gradient(*given), exact[0]) < 1e-3
+    alone = plain.self_gradient(clouds(18, kept, torch.float64, torch.device("cpu"))[0])
+    assert relative(solver.self_gradient(given[0]), alone) < 1e-3
 
 
 def test_padding_changes_nothing() -> None:

@@ -120,6 +120,9 @@ def test_fused_kernels_that_give_no_number_are_not_used(monkeypatch: pytest.Monk
         def both_gradients(self, first: Any, second: Any) -> tuple[torch.Tensor, torch.Tensor]:
             return first.images_ND * torch.nan, second.images_ND * torch.nan
 
+        def self_gradient(self, points: Any) -> torch.Tensor:
+            return points.images_ND * 0
+
     on_a_card(monkeypatch, lambda *_: Silent())
     assert choose_backend(Backend.AUTO) is Backend.TORCH
 

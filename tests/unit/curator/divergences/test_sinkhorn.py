@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from geomloss import SamplesLoss
 from torch import Tensor
 
 from curator.divergences.cost import LabelledCost, WeightedPoints, uniform_points
-from curator.divergences.schedule import converged, published
+from curator.divergences.schedule import Schedule, converged, published
 from curator.divergences.semi_debiased import masked_points
 from curator.divergences.sinkhorn import DenseSinkhorn, anneal, softmin, transport_cost
 
@@ -84,6 +85,14 @@ def test_gradients_are_those_of_the_transport_cost() -> None:
         by_second = (value(u, v + nudge[:4]) - value(u, v - nudge[:4])) / (2 * step)
         assert abs(float(by_first - rows[0][row, pixel])) < 1e-6
         assert abs(float(by_second - rows[1][row, pixel])) < 1e-6
+
+
+@pytest.mark.parametrize("schedule", [published(6.0, 0.05), converged(6.0, 1.0)])
+def test_a_cloud_against_itself_gets_the_rows_of_both_arguments(schedule: Schedule) -> None:
+    cloud = points(5, 0)
+    solver = DenseSinkhorn(cost=COST, schedule=schedule)
+    first, second = solver.both_gradients(cloud, cloud)
+    torch.testing.assert_close(solver.self_gradient(cloud), first + second)
 
 
 def test_converged_potentials_meet_both_marginals() -> None:
