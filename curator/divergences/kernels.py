@@ -58,14 +58,14 @@ def _signed(huge_u: F, v: F, mass: F) -> F:
 
 
 @_compiled
-def pair_costs(
+def pair_costs(  # noqa: PLR0913 - arrays, as compiled loops take them
     first_ND: Any,
     second_MD: Any,
     first_labels_N: Any,
     second_labels_M: Any,
     l1_weight: F,
     label_gap: F,
-    is_alone: bool,
+    is_alone: Any,
     out_NM: Any,
     out_MN: Any,
 ) -> None:

@@ -121,7 +121,7 @@ def test_fused_kernels_that_give_no_number_are_not_used(monkeypatch: pytest.Monk
             return first.images_ND * torch.nan, second.images_ND * torch.nan
 
         def self_gradient(self, points: Any) -> torch.Tensor:
-            return points.images_ND * 0
+            return torch.zeros_like(points.images_ND)
 
     on_a_card(monkeypatch, lambda *_: Silent())
     assert choose_backend(Backend.AUTO) is Backend.TORCH
