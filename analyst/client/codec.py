@@ -83,13 +83,14 @@ def decode_gradient(response: release_pb2.StepResponse, like: Tensor) -> Tensor:
     Raises:
         ProtocolError: If the answer does not fit the images.
     """
-    blocks = [released_values(block) for block in response.gradient]
-    if not blocks or sum(block.size for block in blocks) != like.numel():
+    blocks = [_numbers(block) for block in response.gradient]
+    if not blocks or sum(numbers.size for numbers, _ in blocks) != like.numel():
         raise ProtocolError(*_MISUNDERSTOOD)
     gradient, start = np.empty(like.numel(), dtype=np.float32), 0
-    for block in blocks:
-        gradient[start : start + block.size] = block.reshape(-1)
-        start += block.size
+    for numbers, grid in blocks:
+        rows = gradient[start : start + numbers.size]
+        np.multiply(numbers.ravel(), grid, out=rows, dtype=np.float64, casting="unsafe")
+        start += numbers.size
     return torch.from_numpy(gradient).reshape(like.shape).to(like.device, like.dtype)
 
 
@@ -105,14 +106,21 @@ def released_values(block: release_pb2.GradientBlock) -> np.ndarray:
     Raises:
         ProtocolError: If its type or length is not known.
     """
+    numbers, grid = _numbers(block)
+    return np.asarray(numbers * grid, dtype=np.float64)
+
+
+def _numbers(block: release_pb2.GradientBlock) -> tuple[np.ndarray, float]:
+    """Return integers and their grid, or floats and one.
+
+    Raises:
+        ProtocolError: If type or length is not known.
+    """
     tensor = block.values
     dtype = _DTYPES.get(tensor.data_type)
     data, shape = tensor.data, tuple(tensor.shape)  # each reading of the field is a copy
     if dtype is None or len(data) != math.prod(shape) * dtype.itemsize:
         raise ProtocolError(*_MISUNDERSTOOD)
-    values = np.frombuffer(data, dtype=dtype).reshape(shape)
-    if block.grid:
-        return np.asarray(values * block.grid, dtype=np.float64)
-    if dtype.kind != "f":
+    if not block.grid and dtype.kind != "f":
         raise ProtocolError(*_MISUNDERSTOOD)
-    return np.asarray(values, dtype=np.float64)
+    return np.frombuffer(data, dtype=dtype).reshape(shape), block.grid or 1.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated
 
+import torch
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from curator.errors import MalformedRequest
@@ -79,6 +80,7 @@ def check_rows(samples: Samples, space: ImageSpace, num_rows: range) -> None:
     if samples.labels_N.shape != samples.images_ND.shape[:1]:
         detail = "labels: expected one label per image"
         raise MalformedRequest(detail)
-    if not bool(((samples.labels_N >= 0) & (samples.labels_N < space.num_classes)).all()):
+    least, most = torch.aminmax(samples.labels_N)
+    if int(least) < 0 or int(most) >= space.num_classes:
         detail = f"labels: expected class indices below {space.num_classes}"
         raise MalformedRequest(detail)

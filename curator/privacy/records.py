@@ -5,6 +5,7 @@ Shape legend: N samples, M capacity (padded private rows), D = channels * height
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -58,14 +59,24 @@ class Samples:
     labels_N: Tensor
     weights: bytes = b""
 
-    def fingerprint(self) -> int:
-        """Return what tells these rows from others.
+    def digested(self) -> Samples:
+        """Return the same rows with a digest in place of weights, to be kept and compared."""
+        if not self.weights:
+            return self
+        digest = hashlib.sha256(self.weights).digest()
+        return Samples(images_ND=self.images_ND, labels_N=self.labels_N, weights=digest)
 
-        Python's own hash, keyed by the process: it never leaves it, and who found a collision would
-        be given the answer to a batch that is theirs too.
+    def equals(self, other: Samples) -> bool:
+        """Return whether another request asks for the same.
+
+        Args:
+            other: Validated too.
         """
-        rows, labels = self.images_ND.numpy(), self.labels_N.numpy()
-        return hash((rows.shape, rows.tobytes(), labels.tobytes(), self.weights))
+        return (
+            self.weights == other.weights
+            and self.labels_N.equal(other.labels_N)
+            and self.images_ND.equal(other.images_ND)
+        )
 
     def copied(self) -> Samples:
         """Return the same rows in memory of their own, laid out as any new tensor is."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms.mechanism import ServedMechanism
 from curator.privacy.facts import DatasetFacts
+from curator.privacy.records import Samples
 from curator.privacy.release import Release
 from curator.service.held_state import HeldState
 from curator.service.steward_policy import StewardPolicy
@@ -33,7 +34,7 @@ class Answer:
 class Claim:
     """One claimed step: what was asked, and the answer to come."""
 
-    fingerprint: int
+    asked: Samples  # digested; nobody writes into them
     answer: Future[Answer]
     claimed_at: float  # monotonic seconds; response slots count from here
 

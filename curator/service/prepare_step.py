@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from curator.mechanisms.mechanism import SampledMechanism
+from curator.mechanisms.kinds import is_sampled
 from curator.service.context import Context
 
 
@@ -19,6 +19,6 @@ def prepare_step(context: Context, run_id: str) -> None:
     if live is None or live.used >= live.num_steps:
         return
     mechanism = live.mechanism
-    if isinstance(mechanism, SampledMechanism):
+    if is_sampled(mechanism):
         with suppress(Exception):  # the answer is on its way, and the next step can do without
             live.records.draw_ahead(mechanism.sampling_rate, mechanism.capacity, context.noise)

@@ -70,11 +70,11 @@ def release_gradient(context: Context, caller: Caller, request: StepRequest) -> 
     context.check_holder()
     live = live_run(context, caller, request.run_id)
     context.refuse_stopped(live.facts.name)
-    fingerprint = request.samples.fingerprint()
+    asked = request.samples.digested()
     with live.lock:
         known = live.claims.get(request.step)
         if known is not None:
-            if known.fingerprint != fingerprint:
+            if not known.asked.equals(asked):
                 raise StepConflict
             return known.answer
         _check_order(live, request.step)
@@ -85,7 +85,7 @@ def release_gradient(context: Context, caller: Caller, request: StepRequest) -> 
         if request.step > live.mark:
             _advance_mark(context, live)
         now = context.monotonic()
-        claim = Claim(fingerprint=fingerprint, answer=Future(), claimed_at=now)
+        claim = Claim(asked=asked, answer=Future(), claimed_at=now)
         live.used = request.step
         live.touched_at = now
         live.keep(request.step, claim)

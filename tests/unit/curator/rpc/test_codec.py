@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -91,8 +92,8 @@ def test_an_absurd_shape_allocates_nothing() -> None:
 
 
 def test_a_request_is_its_images_labels_and_shape() -> None:
-    fingerprints = [
-        decode_step(request, FACTS, 10).samples.fingerprint()
+    asked = [
+        decode_step(request, FACTS, 10).samples.digested()
         for request in (
             step(),
             step(images=one_value(0.5)),
@@ -101,8 +102,8 @@ def test_a_request_is_its_images_labels_and_shape() -> None:
             step(images=images(shape=(2, 1, 2, 2)), labels=labels([0, 1])),
         )
     ]
-    assert len(set(fingerprints)) == len(fingerprints)
-    assert fingerprints[0] == decode_step(step(step=7), FACTS, 10).samples.fingerprint()
+    assert not any(one.equals(other) for one, other in itertools.permutations(asked, 2))
+    assert asked[0].equals(decode_step(step(step=7), FACTS, 10).samples.digested())
 
 
 def test_an_answer_carries_integers_and_the_grid_exactly() -> None:

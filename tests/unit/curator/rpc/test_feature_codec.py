@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -74,8 +75,8 @@ def test_anything_else_is_refused(changes: dict[str, Any], words: str) -> None:
 
 
 def test_other_features_or_weights_are_another_request() -> None:
-    fingerprints = [
-        decode_step(request, FACTS, 10).samples.fingerprint()
+    asked = [
+        decode_step(request, FACTS, 10).samples.digested()
         for request in (
             step(),
             step(weights=b"weight"),
@@ -83,5 +84,6 @@ def test_other_features_or_weights_are_another_request() -> None:
             step(features=features(shape=(5, 3))),
         )
     ]
-    assert len(set(fingerprints)) == len(fingerprints)
-    assert fingerprints[0] == decode_step(step(step=7), FACTS, 10).samples.fingerprint()
+    assert not any(one.equals(other) for one, other in itertools.permutations(asked, 2))
+    assert asked[0].equals(decode_step(step(step=7), FACTS, 10).samples.digested())
+    assert all(len(one.weights) == 32 for one in asked)
