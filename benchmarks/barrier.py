@@ -70,6 +70,7 @@ def release_path(repeats: int) -> None:
 
     seconds: list[float] = []
     for _ in range(repeats):
+        noise.draw_ahead()
         time.sleep(0.01)
         started = time.perf_counter()
         answer()

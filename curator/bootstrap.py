@@ -146,6 +146,7 @@ def create_curator(
             ledger=ledger,
             datasets=load_datasets(folder, ledger),
             noise=noise,
+            draw_noise_ahead=noise.draw_ahead,
             executor=executor,
             preparing=preparing,
             holder=holder,

@@ -99,4 +99,4 @@ def clip_to_ball(vector: Tensor, clip_norm: float) -> Tensor:
     finite = torch.isfinite(norm)  # false for a NaN or infinity anywhere, and for overflow
     limit = clip_norm * _MARGIN
     factor = torch.where(norm > limit, limit / norm, torch.ones_like(norm))
-    return torch.where(finite, vector * factor, torch.zeros_like(vector))
+    return torch.where(finite, vector * factor, 0.0)

@@ -58,7 +58,7 @@ def truncate(vector: Tensor, grid: float) -> Tensor:
     Returns:
         int64 lattice coordinates, shape as `vector`.
     """
-    return torch.trunc(vector / grid).to(torch.int64)
+    return (vector / grid).trunc_().to(torch.int64)
 
 
 def squared_norm(integers: Tensor, radius: int) -> int:

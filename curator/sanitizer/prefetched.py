@@ -38,10 +38,11 @@ class PrefetchedNoise:
         self._ready = 0
         self._most = num_values
         self._size = min(_CHUNK, num_values)  # of a chunk: what was last asked for, to fit whole
+        self._is_due = True
         self._changed = threading.Condition()
         self._stopped = False
         self._pid = os.getpid()
-        self._thread = threading.Thread(target=self._draw_ahead, daemon=True, name="noise")
+        self._thread = threading.Thread(target=self._keep_drawing, daemon=True, name="noise")
         self._thread.start()
 
     def discrete_gaussian(self, num_values: int) -> Tensor:
@@ -60,7 +61,8 @@ class PrefetchedNoise:
                     taken.append(chunk)
                     missing -= len(chunk)
                 self._ready -= num_values - missing
-                self._changed.notify()
+                if self._ready < num_values:  # the next one like it would wait
+                    self._begin()
         if missing or not taken:
             taken.append(self._source.discrete_gaussian(missing))
         return taken[0] if len(taken) == 1 else torch.cat(taken)
@@ -68,6 +70,14 @@ class PrefetchedNoise:
     def uniform_words(self, num_words: int) -> Tensor:
         """Return int64 values whose 64 bits are uniform."""
         return self._source.uniform_words(num_words)
+
+    def draw_ahead(self) -> None:
+        """Fill up now: a good moment is when an answer has left, since a step is slower beside it.
+
+        Without it noise is drawn when less is ready than was last asked for.
+        """
+        with self._changed:
+            self._begin()
 
     def stop(self) -> None:
         """Draw no more, and forget what was drawn."""
@@ -78,10 +88,15 @@ class PrefetchedNoise:
             self._changed.notify()
         self._thread.join()
 
-    def _draw_ahead(self) -> None:
+    def _begin(self) -> None:
+        self._is_due = True
+        self._changed.notify()
+
+    def _keep_drawing(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._stopped or self._ready < self._most)
+                self._is_due = self._is_due and self._ready < self._most
+                self._changed.wait_for(lambda: self._stopped or self._is_due)
                 if self._stopped:
                     return
                 size = self._size - self._ready % self._size  # chunks end where requests will

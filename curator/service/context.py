@@ -45,6 +45,7 @@ class Context:
     load: Callable[[str], ServedDataset | None] = lambda _: None  # of a data set added since
     preparing: Executor | None = None  # for steps that make a state, so that others do not wait
     states: StateFolder | None = None  # of stateful mechanisms; without it a restart ends them
+    draw_noise_ahead: Callable[[], None] = lambda: None  # when an answer has left
     slot: ResponseSlot = WHEN_READY
     monotonic: Callable[[], float] = time.monotonic
     telemetry: Telemetry = field(default_factory=Telemetry)

@@ -9,12 +9,13 @@ from curator.service.context import Context
 
 
 def prepare_step(context: Context, run_id: str) -> None:
-    """Draw the sample of the next step; nothing private is read, and nothing is charged.
+    """Draw noise and the sample of the next step; nothing private is read, nothing is charged.
 
     Args:
         context: The collaborators.
         run_id: A run that was just answered.
     """
+    context.draw_noise_ahead()
     live = context.live_runs.get(run_id)
     if live is None or live.used >= live.num_steps:
         return

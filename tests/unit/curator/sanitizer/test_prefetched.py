@@ -75,8 +75,20 @@ def test_chunks_become_as_long_as_requests(noise: PrefetchedNoise) -> None:
     for _ in range(9):
         assert noise.discrete_gaussian(20_000).equal(torch.arange(start, start + 20_000))
         start += 20_000
+        noise.draw_ahead()
         wait_until_ready(noise)
     assert len(noise._chunks[0]) == 20_000  # the next request is handed over without a copy
+
+
+def test_noise_is_drawn_when_it_is_told_or_runs_out(noise: PrefetchedNoise) -> None:
+    wait_until_ready(noise)
+    noise.discrete_gaussian(40_000)
+    time.sleep(0.05)
+    assert noise._ready == (1 << 17) - 40_000  # not beside the step that took it
+    noise.draw_ahead()
+    wait_until_ready(noise)
+    noise.discrete_gaussian(100_000)  # the next one would have to wait
+    wait_until_ready(noise)
 
 
 def test_nothing_at_all(noise: PrefetchedNoise) -> None:
