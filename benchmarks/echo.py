@@ -1,8 +1,10 @@
 """A bare gRPC stream of the same sizes: what the transport would cost with nothing behind it.
 
-The server has the curator's options and threads; a message up is answered by constant bytes.
+The server has the curator's options and threads; a message up is answered by constant bytes. An
+echo that `reads` also does, without protobuf or checks of anybody, what no barrier can leave out:
+copy and bound the pixels, narrow the integers, and make floats of them.
 
-    python -m benchmarks.echo ADDRESS REPLY_BYTES [CERTIFICATE KEY AUTHORITY]
+    python -m benchmarks.echo ADDRESS REPLY_BYTES bare|reads [CERTIFICATE KEY AUTHORITY]
 """
 
 from __future__ import annotations
@@ -17,11 +19,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import grpc
+import numpy as np
 
 from benchmarks.rows import ROOT
 from curator.identity.listen import TlsFiles
 
 _METHOD = "/echo/Stream"
+_READS = {False: "bare", True: "reads"}
 _OPTIONS = [
     ("grpc.max_receive_message_length", 1 << 28),
     ("grpc.max_send_message_length", 1 << 28),
@@ -30,8 +34,8 @@ _OPTIONS = [
 
 @contextmanager
 def echo(
-    address: str, message: bytes, reply_bytes: int, tls: TlsFiles | None = None
-) -> Iterator[Callable[[], bytes]]:
+    address: str, message: bytes, reply_bytes: int, tls: TlsFiles | None = None, *, reads: bool
+) -> Iterator[Callable[[], object]]:
     """Start an echo in a process of its own and return one round trip.
 
     Args:
@@ -39,10 +43,11 @@ def echo(
         message: What goes up, made anew from its parts at every step by the product.
         reply_bytes: What comes down.
         tls: Of a curator, for TLS.
+        reads: Whether both sides look at what they get.
     """
     files = [] if tls is None else [str(tls.certificate), str(tls.key), str(tls.authority)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.echo", address, str(reply_bytes), *files],
+        [sys.executable, "-m", "benchmarks.echo", address, str(reply_bytes), _READS[reads], *files],
         stdout=subprocess.PIPE,
         text=True,
         cwd=ROOT,
@@ -58,10 +63,15 @@ def echo(
     requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
     replies = channel.stream_stream(_METHOD)(iter(requests.get, None))
 
-    def round_trip() -> bytes:
-        requests.put(message)
+    pixels = np.frombuffer(message[: len(message) // 4 * 4], "<f4").copy()
+
+    def round_trip() -> object:
+        requests.put(pixels.tobytes() if reads else message)
         reply: bytes = next(replies)
-        return reply
+        if not reads:
+            return reply
+        numbers, gradient = np.frombuffer(reply, "<i4"), np.empty(reply_bytes // 4, np.float32)
+        return np.multiply(numbers, 1e-6, out=gradient, dtype=np.float64, casting="unsafe")
 
     try:
         yield round_trip
@@ -72,12 +82,13 @@ def echo(
         process.wait(30)
 
 
-def _serve(address: str, reply_bytes: int, tls: TlsFiles | None) -> None:
+def _serve(address: str, reply_bytes: int, tls: TlsFiles | None, *, reads: bool) -> None:
     reply = os.urandom(reply_bytes)
+    integers = np.frombuffer(reply, "<i4").astype(np.int64)
 
     def answer(requests: Iterator[bytes], _: grpc.ServicerContext) -> Iterator[bytes]:
-        for _request in requests:
-            yield reply
+        for request in requests:
+            yield _narrowed(request, integers) if reads else reply
 
     handler = grpc.stream_stream_rpc_method_handler(answer)
     server = grpc.server(ThreadPoolExecutor(16), options=_OPTIONS)
@@ -94,10 +105,24 @@ def _serve(address: str, reply_bytes: int, tls: TlsFiles | None) -> None:
     server.wait_for_termination()
 
 
+def _narrowed(request: bytes, integers: np.ndarray) -> bytes:
+    """Look at a request as the barrier must, and return integers as they leave it.
+
+    Raises:
+        ValueError: If a pixel is out of range.
+    """
+    pixels = np.frombuffer(request, "<f4").copy()
+    if not (pixels.min() >= -1 and pixels.max() <= 1):
+        raise ValueError
+    fits = int(integers.min()) >= -(2**31) and int(integers.max()) < 2**31
+    return integers.astype("<i4" if fits else "<i8").tobytes()
+
+
 if __name__ == "__main__":
-    paths = [Path(name) for name in sys.argv[3:]]
+    paths = [Path(name) for name in sys.argv[4:]]
     _serve(
         sys.argv[1],
         int(sys.argv[2]),
         TlsFiles(certificate=paths[0], key=paths[1], authority=paths[2]) if paths else None,
+        reads=sys.argv[3] == _READS[True],
     )

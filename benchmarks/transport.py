@@ -2,9 +2,10 @@
 
     python -m benchmarks.transport [--steps 300] [--ways "unix socket" tcp tls] [--rpc-only]
 
-Three rows for each way: a bare echo, the product with a hollow barrier (the RPC alone: 157 KB up,
-lattice integers down), and a whole step. Each has a server process of its own; steps of the three
-take turns. Rows without a transport show what the ledger costs.
+Four rows for each way: a bare echo, one that reads what it gets (as little as any barrier in Python
+can do), the product with a hollow barrier (the RPC alone: 157 KB up, lattice integers down), and a
+whole step. Each has a server process of its own; steps of the four take turns. Rows without a
+transport show what the ledger costs.
 """
 
 from __future__ import annotations
@@ -48,9 +49,10 @@ def over(way: Way, steps: int, served_by: Mapping[str, str]) -> None:
             works[name] = lambda run=run: run.gradient(images, labels)  # type: ignore[misc]
             tls = curator.folder.tls if way is Way.TLS else None
         address = "localhost:0"
-        if way is Way.UNIX:
-            address = f"unix:{stack.enter_context(tempfile.TemporaryDirectory())}/e.sock"
-        works["bare echo"] = stack.enter_context(echo(address, bytes(_UP), _DOWN, tls))
+        for name, reads in (("bare echo", False), ("echo that reads", True)):
+            if way is Way.UNIX:
+                address = f"unix:{stack.enter_context(tempfile.TemporaryDirectory())}/e.sock"
+            works[name] = stack.enter_context(echo(address, bytes(_UP), _DOWN, tls, reads=reads))
         warm_up(works)
         seconds = timed(works, steps)
     bare = statistics.median(seconds["bare echo"])
