@@ -6,7 +6,7 @@ What it holds was released: it may be copied, kept and shared as the certificate
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from analyst.generators.generator import ImageShape
 
 _FORMAT = "weir-embedding-1"
 _TENSOR = "sums"
+_WEIGHTS = "autoencoder."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -30,6 +31,7 @@ class SavedEmbedding:
     dataset: dict[str, Any]  # public facts: name, channels, height, width, classes
     parameters: dict[str, Any]  # of the mechanism, as the curator keeps them
     sums_KR: Tensor  # float64: class-wise feature sums, then the count feature
+    autoencoder: dict[str, Tensor] = field(default_factory=dict)  # released weights, by name
 
     @property
     def shape(self) -> ImageShape:
@@ -63,7 +65,9 @@ def save_embedding(path: Path, embedding: SavedEmbedding) -> None:
     }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        save_file({_TENSOR: embedding.sums_KR.contiguous()}, path, metadata=words)
+        tensors = {_TENSOR: embedding.sums_KR.contiguous()}
+        tensors |= {_WEIGHTS + name: value for name, value in embedding.autoencoder.items()}
+        save_file(tensors, path, metadata=words)
     except OSError as error:
         message = f"cannot write {path}: {error.strerror}"
         raise EmbeddingError(message, "Check the path.") from None
@@ -88,11 +92,14 @@ def load_embedding(path: Path) -> SavedEmbedding:
                 message = f"{path} is not a downloaded embedding"
                 raise EmbeddingError(message, "Make one with 'analyst embedding download'.")
             sums_KR = file.get_tensor(_TENSOR)
+            names = [name for name in file.keys() if name.startswith(_WEIGHTS)]  # noqa: SIM118
+            weights = {name.removeprefix(_WEIGHTS): file.get_tensor(name) for name in names}
         embedding = SavedEmbedding(
             run_id=words["run_id"],
             dataset=json.loads(words["dataset"]),
             parameters=json.loads(words["parameters"]),
             sums_KR=sums_KR.to(torch.float64),
+            autoencoder=weights,
         )
         num_classes = embedding.shape.num_classes
     except (OSError, SafetensorError, KeyError, ValueError, TypeError):

@@ -30,8 +30,16 @@ def feature_map(parameters: Mapping[str, Any], shape: ImageShape) -> FeatureMap:
         shape: Public facts of the data set.
 
     Returns:
-        The map; scattering first where there are both.
+        The map; scattering first where there are both. Of `dp-merf-ae` the map of codes [N, E].
     """
+    if "code_width" in parameters:
+        return FourierFeatures(
+            parameters["code_width"],
+            parameters["num_features"],
+            parameters["bandwidths"],
+            seed=parameters["feature_seed"],
+            stream=0,
+        )
     seed, name = parameters["feature_seed"], parameters["feature_map"]
     share = {"rff": 0.0, "scattering-rff": 1.0, "mix": parameters["scattering_share"]}[name]
     parts: list[FeatureMap] = []

@@ -34,11 +34,11 @@ class EmbeddingObjective:
         """Return the gradient of the mean over classes of the unbiased MMD^2.
 
         Args:
-            images_NCHW: Pixels in [-1, 1].
+            images_NCHW: Pixels in [-1, 1]; codes [N, E] where the release is of codes.
             labels_N: Class numbers.
 
         Returns:
-            [N, C, H, W]; a class without images contributes nothing.
+            As large as what was given; a class without images contributes nothing.
         """
         if self._means_KR.device != images_NCHW.device:
             self._means_KR = self._means_KR.to(images_NCHW.device)

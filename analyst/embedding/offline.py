@@ -5,6 +5,7 @@ Nothing is charged: what was released may be used as often as one likes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, Self, final
 
@@ -15,7 +16,7 @@ from analyst.embedding.objective import EmbeddingObjective
 from analyst.errors import RunClosed
 from analyst.recipes import RecipeError
 
-_MECHANISM = "mean-embedding"
+_MECHANISMS = ("mean-embedding", "dp-merf-ae")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,6 +91,7 @@ class OfflineBarrier:
         """
         self._embedding = embedding
         self._reached = reached
+        self.autoencoder: Mapping[str, Tensor] = embedding.autoencoder
 
     def describe(self, dataset: str) -> OfflineFacts:
         """Return the facts that were saved.
@@ -134,7 +136,7 @@ class OfflineBarrier:
 
         Args:
             dataset: Its data set.
-            mechanism: Must be a mean embedding.
+            mechanism: Must be one that releases an embedding.
             parameters: Must be those that the release was made with.
             num_steps: Declared steps.
 
@@ -150,7 +152,7 @@ class OfflineBarrier:
             for name in saved.keys() | parameters.keys()
             if saved.get(name) != parameters.get(name)
         )
-        if mechanism != _MECHANISM or other:
+        if mechanism not in _MECHANISMS or other:
             what = ", ".join(f"mechanism.{name}" for name in other) or "mechanism.kind"
             message = f"the recipe asks for another release than this one of '{dataset}': {what}"
             raise RecipeError(message, "Use the recipe that the run was opened with.")

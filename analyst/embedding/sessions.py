@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from analyst.embedding.autoencoder import split_release
 from analyst.embedding.file import SavedEmbedding, load_embedding, save_embedding
 from analyst.embedding.offline import OfflineBarrier
 from analyst.recipes import Recipe, RecipeError
@@ -18,7 +19,7 @@ from analyst.training.ports import BarrierPort
 from analyst.training.progress import Progress
 from analyst.training.session import SessionOptions, SessionResult, resume_session, run_session
 
-_MECHANISM = "mean-embedding"
+_MECHANISMS = ("mean-embedding", "dp-merf-ae")
 
 
 class ReleasePort(Protocol):
@@ -57,9 +58,9 @@ def open_for_release(barrier: BarrierPort, recipe: Recipe, progress: Progress) -
         RecipeError: If the recipe's mechanism releases nothing when a run opens.
     """
     mechanism = recipe.mechanism
-    if mechanism.wire_name != _MECHANISM:
+    if mechanism.wire_name not in _MECHANISMS:
         message = f"{mechanism.kind} pays for every step and has no release to download"
-        raise RecipeError(message, f"Choose a recipe of the mechanism {_MECHANISM}.")
+        raise RecipeError(message, f"Choose a recipe of {' or '.join(_MECHANISMS)}.")
     facts = barrier.describe(recipe.training.dataset)
     parameters = mechanism.parameters(facts)
     run = barrier.open_run(facts.name, mechanism.wire_name, parameters, num_steps=1)
@@ -80,11 +81,19 @@ def download(barrier: ReleasingBarrier, run_id: str, path: Path) -> SavedEmbeddi
         What was written.
     """
     release = barrier.download_release(run_id)
+    facts, sums_KR = _facts(barrier, release.dataset), release.values
+    weights: dict[str, Tensor] = {}
+    if "code_width" in release.parameters:
+        shape = SavedEmbedding(
+            run_id=release.run_id, dataset=facts, parameters=release.parameters, sums_KR=sums_KR
+        ).shape
+        weights, sums_KR = split_release(sums_KR, release.parameters, shape)
     embedding = SavedEmbedding(
         run_id=release.run_id,
-        dataset=_facts(barrier, release.dataset),
+        dataset=facts,
         parameters=release.parameters,
-        sums_KR=release.values,
+        sums_KR=sums_KR,
+        autoencoder=weights,
     )
     save_embedding(path, embedding)
     return embedding

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         AnyGeneratorConfig,
         ConvEmbeddingConfig,
         DcganConfig,
+        DecodedConfig,
         DpMerfConfig,
         DpSwdConfig,
         GeneratorConfig,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     )
     from analyst.generators.conv_embedding import ConvEmbeddingGenerator
     from analyst.generators.dcgan import DcganGenerator
+    from analyst.generators.decoded import DecodedGenerator
     from analyst.generators.dp_merf import DpMerfGenerator
     from analyst.generators.dp_swd import DpSwdGenerator
     from analyst.generators.generator import ConditionalGenerator, ImageShape, num_parameters
@@ -37,6 +39,7 @@ else:
                 "AnyGeneratorConfig",
                 "ConvEmbeddingConfig",
                 "DcganConfig",
+                "DecodedConfig",
                 "DpMerfConfig",
                 "DpSwdConfig",
                 "GENERATOR_CONFIGS",
@@ -46,6 +49,7 @@ else:
             ),
             "analyst.generators.conv_embedding": ("ConvEmbeddingGenerator",),
             "analyst.generators.dcgan": ("DcganGenerator",),
+            "analyst.generators.decoded": ("DecodedGenerator",),
             "analyst.generators.dp_merf": ("DpMerfGenerator",),
             "analyst.generators.dp_swd": ("DpSwdGenerator",),
             "analyst.generators.generator": (
@@ -67,6 +71,8 @@ __all__ = [
     "ConvEmbeddingGenerator",
     "DcganConfig",
     "DcganGenerator",
+    "DecodedConfig",
+    "DecodedGenerator",
     "DpMerfConfig",
     "DpMerfGenerator",
     "DpSwdConfig",

@@ -8,6 +8,7 @@ from analyst.generators.configs import (
     AnyGeneratorConfig,
     ConvEmbeddingConfig,
     DcganConfig,
+    DecodedConfig,
     DpMerfConfig,
     DpSwdConfig,
     MlpConfig,
@@ -15,6 +16,7 @@ from analyst.generators.configs import (
 )
 from analyst.generators.conv_embedding import ConvEmbeddingGenerator
 from analyst.generators.dcgan import DcganGenerator
+from analyst.generators.decoded import DecodedGenerator
 from analyst.generators.dp_merf import DpMerfGenerator
 from analyst.generators.dp_swd import DpSwdGenerator
 from analyst.generators.generator import ImageShape, initialise
@@ -25,6 +27,7 @@ Generator = (
     DcganGenerator
     | MlpGenerator
     | ConvEmbeddingGenerator
+    | DecodedGenerator
     | DpMerfGenerator
     | DpSwdGenerator
     | ResidualGenerator
@@ -56,6 +59,8 @@ def build_generator(
                 module = MlpGenerator(config, shape)
             case ConvEmbeddingConfig():
                 module = ConvEmbeddingGenerator(config, shape)
+            case DecodedConfig():
+                module = DecodedGenerator(config, shape)
             case DpMerfConfig():
                 module = DpMerfGenerator(config, shape)
             case DpSwdConfig():

@@ -76,8 +76,28 @@ class ResidualConfig:
     width: Annotated[int, Field(ge=1, description="channels of every block")] = 256
 
 
+@dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
+class DecodedConfig:
+    """Sizes of the generator of codes; those of its decoder are the mechanism's."""
+
+    kind: Literal["decoded"]
+    latent: Annotated[Latent, Field(description="distribution of the latents")] = "normal"
+    latent_dim: Annotated[int, Field(ge=1, description="latent dimensions")] = 16
+    embedding_dim: Annotated[int, Field(ge=1, description="dimensions of a label's embedding")] = 16
+    width: Annotated[int, Field(ge=1, description="units of a hidden layer")] = 256
+    num_hidden: Annotated[int, Field(ge=1, le=8, description="hidden layers")] = 2
+    hidden_width: Annotated[int, Field(ge=1, description="hidden units of the released decoder")]
+    code_width: Annotated[int, Field(ge=1, description="entries of a code of the decoder")]
+
+
 AnyGeneratorConfig: TypeAlias = (
-    DcganConfig | MlpConfig | ConvEmbeddingConfig | DpMerfConfig | DpSwdConfig | ResidualConfig
+    DcganConfig
+    | MlpConfig
+    | ConvEmbeddingConfig
+    | DecodedConfig
+    | DpMerfConfig
+    | DpSwdConfig
+    | ResidualConfig
 )
 GeneratorConfig = Annotated[AnyGeneratorConfig, Field(discriminator="kind")]
 GENERATOR_CONFIGS: tuple[type[AnyGeneratorConfig], ...] = get_args(AnyGeneratorConfig)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from curator.privacy.event import (
+    HiddenPartEvent,
     PrivacyEvent,
     SampledGaussianEvent,
     SampledSlicedGaussianEvent,
@@ -63,6 +64,14 @@ CLAIMS: Final = (
         epsilon=10.0,
         delta=1e-6,
     ),
+    Claim(
+        what="DP-MERF with an autoencoder on MNIST",
+        source="Chen et al., NeurIPS 2020, appendix, stated for replacing a record",
+        event=HiddenPartEvent(num_parts=120, noise_multiplier=0.686),
+        num_steps=2040,
+        epsilon=10.0,
+        delta=1e-5,
+    ),
     *(
         Claim(
             what=f"DP-SWD on {what}",
@@ -93,7 +102,7 @@ def _alike(claimed: PrivacyEvent, event: PrivacyEvent) -> bool:
     pair = _numbers(claimed), _numbers(event)
     return (
         bool(pair[0])
-        and len(pair[0]) == len(pair[1])
+        and type(claimed) is type(event)
         and all(math.isclose(a, b, rel_tol=_CLOSE) for a, b in zip(*pair, strict=True))
     )
 
@@ -101,6 +110,8 @@ def _alike(claimed: PrivacyEvent, event: PrivacyEvent) -> bool:
 def _numbers(event: PrivacyEvent) -> tuple[float, ...]:
     if isinstance(event, SampledGaussianEvent):
         return float(event.sampling_rate), event.noise_multiplier
+    if isinstance(event, HiddenPartEvent):
+        return event.num_parts, event.noise_multiplier
     if isinstance(event, SampledSlicedGaussianEvent):
         base = event.base
         rate = float(event.sampling_rate)

@@ -26,6 +26,8 @@ from curator.privacy.event import (
     SampledSlicedGaussianEvent,
     SampledSumEvent,
     SlicedGaussianEvent,
+    SumsThenGaussianEvent,
+    parts_of,
 )
 
 UNIT: Final = 1 << 60
@@ -162,6 +164,8 @@ def event_cost(event: PrivacyEvent) -> Cost:
             return Cost(tuple(_round_up(_sampled_bound(q, z, alpha)) for alpha in ORDERS))
         case SampledSumEvent(num_releases=n):
             return Cost(tuple(_round_up(_sum_bound(event, alpha)) for alpha in ORDERS)) * n
+        case SumsThenGaussianEvent():
+            return sum((event_cost(part) for part in parts_of(event)), Cost.zero())
         case HiddenPartEvent() | SlicedGaussianEvent() | SampledSlicedGaussianEvent():
             return Cost(tuple(_round_up(rdp_at(event, alpha)) for alpha in ORDERS))
         case _ as never:

@@ -17,6 +17,7 @@ from curator.accounting.declared_numbers import rate as _rate
 from curator.accounting.declared_teachers import TEACHER_READERS, published_votes
 from curator.accounting.hidden_critic import HiddenCritic
 from curator.accounting.published_cgan import PublishedCgan
+from curator.accounting.published_merf_ae import dp_merf_ae_published
 from curator.accounting.published_votes import PublishedVotes
 from curator.accounting.sliced import overflow_probability
 from curator.privacy.budget import Budget
@@ -29,6 +30,7 @@ from curator.privacy.event import (
     SampledSumEvent,
     SamplingRate,
     SlicedGaussianEvent,
+    SumsThenGaussianEvent,
     check_dimension,
     check_num_steps,
 )
@@ -193,6 +195,23 @@ def _dp_cgan(parameters: Mapping[str, Any]) -> _Read:
     return sensitivity, NoEvent(), step
 
 
+def _dp_merf_ae(parameters: Mapping[str, Any]) -> _Read:
+    rate = _rate(parameters)
+    sums = SampledSumEvent(
+        sampling_rate=rate,
+        noise_multiplier=_need(parameters, "training_noise_multiplier"),
+        overflow_probability=_units_overflow(parameters, rate),
+        num_releases=_need(parameters, "training_steps"),
+    )
+    setup = SumsThenGaussianEvent(sums=sums, noise_multiplier=_need(parameters, "noise_multiplier"))
+    sensitivity = (
+        "the gradient of each record is clipped to C, so the sum of an update moves by at most C "
+        "times the records of a unit, by twice that should the sample not fit; then sums of one "
+        "row of norm at most 1 per unit, whatever the encoder, move by at most 1"
+    )
+    return sensitivity, setup, NoEvent()
+
+
 def _published_cgan(parameters: Mapping[str, Any]) -> PublishedCgan:
     return PublishedCgan(
         sampling_rate=float(_rate(parameters)),
@@ -213,6 +232,8 @@ _READERS: Final[dict[str, Callable[[Mapping[str, Any]], _Read]]] = {
     "dp-sinkhorn": _dp_sinkhorn,
     "dp-cgan": _dp_cgan,
     "dp-cgan-published": _dp_cgan_published,
+    "dp-merf-ae": _dp_merf_ae,
+    "dp-merf-ae-published": dp_merf_ae_published,
     "dp-swd": _dp_swd,
     "dp-swd-features": _dp_swd_features,
     "mean-embedding": _mean_embedding,

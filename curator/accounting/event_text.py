@@ -9,6 +9,7 @@ from typing import Any, assert_never
 from curator.privacy.event import (
     GaussianEvent,
     HiddenPartEvent,
+    LoneEvent,
     NoEvent,
     PrivacyEvent,
     SampledGaussianEvent,
@@ -16,11 +17,23 @@ from curator.privacy.event import (
     SampledSumEvent,
     SamplingRate,
     SlicedGaussianEvent,
+    SumsThenGaussianEvent,
 )
 
 
 def event_to_text(event: PrivacyEvent) -> str:
     """Return canonical JSON; the sampling rate as its exact numerator over 2**64, in decimal."""
+    value = _value(event.sums if isinstance(event, SumsThenGaussianEvent) else event)
+    if isinstance(event, SumsThenGaussianEvent):
+        value = {
+            "event": "sums-then-gaussian",
+            "noise_multiplier": float(event.noise_multiplier),
+            "sums": value,
+        }
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _value(event: LoneEvent) -> dict[str, object]:
     value: dict[str, object]
     match event:
         case NoEvent():
@@ -54,7 +67,7 @@ def event_to_text(event: PrivacyEvent) -> str:
             }
         case _ as never:
             assert_never(never)
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return value
 
 
 def event_from_text(text: str) -> PrivacyEvent:
@@ -65,37 +78,61 @@ def event_from_text(text: str) -> PrivacyEvent:
     """
     try:
         value = json.loads(text)
-        match value["event"]:
-            case "none":
-                return NoEvent()
-            case "gaussian":
-                return GaussianEvent(noise_multiplier=value["noise_multiplier"])
-            case "sampled-gaussian":
-                return SampledGaussianEvent(
-                    sampling_rate=SamplingRate(int(value["sampling_rate"])),
-                    noise_multiplier=value["noise_multiplier"],
-                )
-            case "sampled-sum":
-                return SampledSumEvent(
-                    sampling_rate=SamplingRate(int(value["sampling_rate"])),
-                    noise_multiplier=value["noise_multiplier"],
-                    overflow_probability=value["overflow_probability"],
-                    num_releases=value["num_releases"],
-                )
-            case "hidden-part":
-                return HiddenPartEvent(
-                    num_parts=value["num_parts"], noise_multiplier=value["noise_multiplier"]
-                )
-            case "sliced-gaussian" | "sampled-sliced-gaussian" as kind:
-                base = _sliced_event(value)
-                return base if kind == "sliced-gaussian" else _sampled_sliced(base, value)
-            case _:
-                pass
+        if value["event"] == "sums-then-gaussian":
+            return SumsThenGaussianEvent(
+                sums=_sum_event(value["sums"]), noise_multiplier=value["noise_multiplier"]
+            )
+        return _event(value)
     except (KeyError, TypeError) as error:
         msg = "not a privacy event"
         raise ValueError(msg) from error
-    msg = "not a privacy event that this version knows"
-    raise ValueError(msg)
+
+
+def _event(value: Mapping[str, Any]) -> LoneEvent:
+    """Return an event that is not made of others.
+
+    Raises:
+        ValueError: If there is none of this name, or its numbers are out of range.
+    """
+    match value["event"]:
+        case "none":
+            return NoEvent()
+        case "gaussian":
+            return GaussianEvent(noise_multiplier=value["noise_multiplier"])
+        case "sampled-gaussian":
+            return SampledGaussianEvent(
+                sampling_rate=SamplingRate(int(value["sampling_rate"])),
+                noise_multiplier=value["noise_multiplier"],
+            )
+        case "sampled-sum":
+            return _sum_event(value)
+        case "hidden-part":
+            return HiddenPartEvent(
+                num_parts=value["num_parts"], noise_multiplier=value["noise_multiplier"]
+            )
+        case "sliced-gaussian" | "sampled-sliced-gaussian" as kind:
+            base = _sliced_event(value)
+            return base if kind == "sliced-gaussian" else _sampled_sliced(base, value)
+        case _:
+            msg = "not a privacy event that this version knows"
+            raise ValueError(msg)
+
+
+def _sum_event(value: Mapping[str, Any]) -> SampledSumEvent:
+    """Return sums.
+
+    Raises:
+        ValueError: If the value is of another event, or its numbers are out of range.
+    """
+    if value["event"] != "sampled-sum":
+        msg = "not a privacy event that this version knows"
+        raise ValueError(msg)
+    return SampledSumEvent(
+        sampling_rate=SamplingRate(int(value["sampling_rate"])),
+        noise_multiplier=value["noise_multiplier"],
+        overflow_probability=value["overflow_probability"],
+        num_releases=value["num_releases"],
+    )
 
 
 def _sliced_value(event: SlicedGaussianEvent) -> dict[str, object]:

@@ -28,12 +28,14 @@ from curator.privacy.event import (
     MAX_STEPS,
     GaussianEvent,
     HiddenPartEvent,
+    LoneEvent,
     NoEvent,
     PrivacyEvent,
     SampledGaussianEvent,
     SampledSlicedGaussianEvent,
     SampledSumEvent,
     SlicedGaussianEvent,
+    parts_of,
 )
 
 
@@ -154,6 +156,10 @@ def explain(run: DeclaredRun, *, cross_check: bool) -> Explanation:
 
 def in_words(event: PrivacyEvent) -> str:
     """Return an event as a phrase."""
+    return "; then one ".join(_in_words(part) for part in parts_of(event))
+
+
+def _in_words(event: LoneEvent) -> str:
     match event:
         case NoEvent():
             return "nothing private"
@@ -205,7 +211,7 @@ def opacus_epsilon(uses: Sequence[tuple[PrivacyEvent, int]], delta: float) -> fl
         raise CrossCheckMissing(msg) from None
     orders = [1 + i / 10 for i in range(1, 100)] + list(range(12, 65))
     total = [0.0] * len(orders)
-    for event, n in uses:
+    for event, n in ((part, n) for whole, n in uses for part in parts_of(whole)):
         each = 1
         match event:
             case GaussianEvent(noise_multiplier=z):

@@ -15,7 +15,10 @@ from curator.accounting.hidden_critic import hidden_part_pld_epsilon
 from curator.accounting.orders import ORDERS
 from curator.accounting.profile import grid_interval
 from curator.accounting.rdp import epsilon_from_rdp
-from curator.accounting.sampled_sum_pld import sampled_sum_pld_epsilon
+from curator.accounting.sampled_sum_pld import (
+    sampled_sum_pld_epsilon,
+    sums_then_gaussian_pld_epsilon,
+)
 from curator.accounting.sliced_pld import sliced_pld_epsilon
 from curator.privacy.event import (
     HiddenPartEvent,
@@ -25,6 +28,7 @@ from curator.privacy.event import (
     SampledSlicedGaussianEvent,
     SampledSumEvent,
     SlicedGaussianEvent,
+    SumsThenGaussianEvent,
     check_num_steps,
 )
 
@@ -70,7 +74,7 @@ def pld_epsilon(event: PrivacyEvent, num_steps: int, delta: float) -> float:
         return 0.0
     if isinstance(event, SlicedGaussianEvent | SampledSlicedGaussianEvent):
         return _sliced(event, num_steps, delta)
-    if isinstance(event, SampledSumEvent):
+    if isinstance(event, SampledSumEvent | SumsThenGaussianEvent):
         return _sum(event, num_steps, delta)
     if isinstance(event, HiddenPartEvent):
         return _hidden_part(event, num_steps, delta)
@@ -115,12 +119,14 @@ def _sliced(
     return min(ceiling, sliced_pld_epsilon(event, num_steps, delta, interval))
 
 
-def _sum(event: SampledSumEvent, num_steps: int, delta: float) -> float:
+def _sum(event: SampledSumEvent | SumsThenGaussianEvent, num_steps: int, delta: float) -> float:
     """Return the epsilon of sampled sums, or the Renyi bound where it is not computable."""
+    sums = event if isinstance(event, SampledSumEvent) else event.sums
     ceiling = renyi_epsilon(event, num_steps, delta)
-    num_releases = num_steps * event.num_releases
+    num_releases = num_steps * (sums.num_releases + (sums is not event))
     computable = (
-        event.noise_multiplier >= 2 * _MIN_NOISE_MULTIPLIER  # that of an overflow is half of it
+        sums.noise_multiplier >= 2 * _MIN_NOISE_MULTIPLIER  # that of an overflow is half of it
+        and event.noise_multiplier >= _MIN_NOISE_MULTIPLIER
         and ceiling <= _MAX_EPSILON
         and num_releases <= _MAX_STEPS
         and num_releases * _FFT_ERROR <= delta
@@ -128,7 +134,9 @@ def _sum(event: SampledSumEvent, num_steps: int, delta: float) -> float:
     if not computable:
         return ceiling
     interval = grid_interval(ceiling, num_releases, delta)
-    return min(ceiling, sampled_sum_pld_epsilon(event, num_steps, delta, interval))
+    if isinstance(event, SampledSumEvent):
+        return min(ceiling, sampled_sum_pld_epsilon(event, num_steps, delta, interval))
+    return min(ceiling, sums_then_gaussian_pld_epsilon(event, num_steps, delta, interval))
 
 
 def _hidden_part(event: HiddenPartEvent, num_steps: int, delta: float) -> float:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +53,40 @@ def composed_epsilon(
     References:
         [doroshenko:22], Algorithm 1.
     """
+    kept = kept_delta(num_steps, delta)
+    one = release_pmf(forward, backward, num_steps, delta, interval)
+    return max(0.0, float(one.self_compose(num_steps).get_epsilon_for_delta(kept)))
+
+
+def kept_delta(num_steps: int, delta: float) -> float:
+    """Return what of delta is left when the error of the FFT is taken away.
+
+    Args:
+        num_steps: How many releases are composed.
+        delta: Of all of them.
+
+    Raises:
+        ValueError: If nothing is.
+    """
+    kept = delta - num_steps * _FFT_ERROR
+    if kept <= 0:
+        msg = "delta is too small for so many steps"
+        raise ValueError(msg)
+    return kept
+
+
+def release_pmf(
+    forward: Profile, backward: Profile, num_steps: int, delta: float, interval: float
+) -> Any:
+    """Return the losses of one release that has the given profile, as dp-accounting keeps them.
+
+    Args:
+        forward: As for `composed_epsilon`.
+        backward: Likewise.
+        num_steps: Releases that will be composed; it says how small a loss may be left out.
+        delta: Of all of them.
+        interval: Spacing of the losses.
+    """
     from dp_accounting.pld import pld_pmf  # a second to import
 
     small = min(1e-16, _NEGLIGIBLE * delta / num_steps)
@@ -61,18 +95,13 @@ def composed_epsilon(
     masses, infinite = _connect_the_dots(forward, backward, low, high, interval)
     kept_losses = np.flatnonzero(masses)
     first, last = int(kept_losses[0]), int(kept_losses[-1])
-    one = pld_pmf.DensePLDPmf(
+    return pld_pmf.DensePLDPmf(
         discretization=interval,
         lower_loss=low + first,
         probs=masses[first : last + 1],
         infinity_mass=infinite,
         pessimistic_estimate=True,
     )
-    kept = delta - num_steps * _FFT_ERROR
-    if kept <= 0:
-        msg = "delta is too small for so many steps"
-        raise ValueError(msg)
-    return max(0.0, float(one.self_compose(num_steps).get_epsilon_for_delta(kept)))
 
 
 def grid_interval(epsilon: float, num_steps: int, delta: float) -> float:

@@ -20,12 +20,14 @@ from curator.accounting.sliced import sampled_sliced_rdp, sliced_rdp
 from curator.privacy.event import (
     GaussianEvent,
     HiddenPartEvent,
+    LoneEvent,
     NoEvent,
     PrivacyEvent,
     SampledGaussianEvent,
     SampledSlicedGaussianEvent,
     SampledSumEvent,
     SlicedGaussianEvent,
+    parts_of,
 )
 
 
@@ -50,6 +52,10 @@ def rdp_at(event: PrivacyEvent, alpha: float) -> float:
     if not 1 < alpha < math.inf:
         msg = "alpha must be a finite number above 1"
         raise ValueError(msg)
+    return math.fsum(_rdp_at(part, alpha) for part in parts_of(event))
+
+
+def _rdp_at(event: LoneEvent, alpha: float) -> float:
     match event:
         case NoEvent():
             return 0.0

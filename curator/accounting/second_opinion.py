@@ -29,6 +29,8 @@ from curator.privacy.event import (
     SampledSumEvent,
     SamplingRate,
     SlicedGaussianEvent,
+    SumsThenGaussianEvent,
+    parts_of,
 )
 
 _DIGITS = 40
@@ -47,7 +49,12 @@ def second_epsilon(rule: BudgetRule, used: Iterable[tuple[PrivacyEvent, int]]) -
     Returns:
         0.0 when nothing was used, infinity when no order is finite.
     """
-    uses = [(event, n) for event, n in used if n > 0 and not isinstance(event, NoEvent)]
+    uses = [
+        (part, n)
+        for event, n in used
+        for part in parts_of(event)
+        if n > 0 and not isinstance(part, NoEvent)
+    ]
     if not uses:
         return 0.0
     known = [use for use in uses if not isinstance(use[0], _BY_HAND)]
@@ -92,6 +99,8 @@ def divergence_by_definition(event: PrivacyEvent, alpha: float) -> float:
         return 0.0
     if isinstance(event, SlicedGaussianEvent | SampledSlicedGaussianEvent):
         return sliced_by_definition(event, alpha)
+    if isinstance(event, SumsThenGaussianEvent):
+        return math.fsum(divergence_by_definition(part, alpha) for part in parts_of(event))
     if isinstance(event, SampledSumEvent):
         return _sum_by_definition(event, alpha)
     if isinstance(event, HiddenPartEvent):
@@ -169,6 +178,7 @@ def _foreign(library: Any, event: PrivacyEvent) -> Any:
             SlicedGaussianEvent()
             | SampledSlicedGaussianEvent()
             | SampledSumEvent()
+            | SumsThenGaussianEvent()
             | HiddenPartEvent()
         ):
             msg = "dp-accounting does not know this event"

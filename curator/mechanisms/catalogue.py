@@ -18,6 +18,8 @@ from curator.mechanisms.adversarial_dp_sinkhorn import AdversarialDpSinkhorn
 from curator.mechanisms.adversarial_dp_sinkhorn_spec import AdversarialDpSinkhornSpec
 from curator.mechanisms.dp_cgan import DpCgan
 from curator.mechanisms.dp_cgan_spec import DpCganSpec
+from curator.mechanisms.dp_merf_ae import DpMerfAe
+from curator.mechanisms.dp_merf_ae_spec import DpMerfAeSpec
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn, DpSinkhornSpec
 from curator.mechanisms.dp_swd import DpSwd, DpSwdSpec
 from curator.mechanisms.dp_swd_features import DpSwdFeatures
@@ -42,6 +44,7 @@ __all__ = [
     "mechanism_names",
     "parameter_schema",
     "parse_mechanism",
+    "read_specification",
 ]
 
 MAX_PARAMETER_BYTES = 16 * 1024
@@ -49,6 +52,7 @@ MAX_PARAMETER_BYTES = 16 * 1024
 CataloguedMechanism = (
     AdversarialDpSinkhorn
     | DpCgan
+    | DpMerfAe
     | DpSinkhorn
     | DpSwd
     | DpSwdFeatures
@@ -83,16 +87,27 @@ class _Entry(Generic[S]):
         Privacy:
             Reads the request and public facts only.
         """
+        return self.make(self.read(parameters_json), space)
+
+    def read(self, parameters_json: str) -> S:
+        """Read the parameters.
+
+        Raises:
+            MalformedRequest: If they do not fit the specification.
+
+        Privacy:
+            Reads the request only.
+        """
         try:
-            spec = self.specification.model_validate_json(parameters_json, strict=True)
+            return self.specification.model_validate_json(parameters_json, strict=True)
         except ValidationError as invalid:
             raise MalformedRequest(_describe(invalid)) from None
-        return self.make(spec, space)
 
 
 _CATALOGUE: dict[str, _Entry[Any]] = {
     "adversarial-dp-sinkhorn": _Entry(AdversarialDpSinkhornSpec, AdversarialDpSinkhorn),
     "dp-cgan": _Entry(DpCganSpec, DpCgan),
+    "dp-merf-ae": _Entry(DpMerfAeSpec, DpMerfAe),
     "dp-sinkhorn": _Entry(DpSinkhornSpec, DpSinkhorn),
     "dp-swd": _Entry(DpSwdSpec, DpSwd),
     "dp-swd-features": _Entry(DpSwdFeaturesSpec, DpSwdFeatures),
@@ -149,6 +164,23 @@ def parse_mechanism(name: str, parameters_json: str, space: ImageSpace) -> Catal
     entry = _entry(name)
     _check_text(parameters_json)
     return entry.open(parameters_json, space)
+
+
+def read_specification(name: str, parameters_json: str) -> Specification:
+    """Return the parameters of a run that is open, without making its mechanism.
+
+    Args:
+        name: Wire name.
+        parameters_json: As the ledger has them.
+
+    Raises:
+        MalformedRequest: If they do not fit, as after an earlier version.
+
+    Privacy:
+        Reads what was requested only.
+    """
+    specification: Specification = _entry(name).read(parameters_json)
+    return specification
 
 
 def _entry(name: str) -> _Entry[Any]:

@@ -8,9 +8,12 @@ from curator.mechanisms.mechanism import (
     NumberedMechanism,
     ReleasedOnceMechanism,
     SampledMechanism,
+    SampledStatefulMechanism,
     ServedMechanism,
     StatefulMechanism,
+    TrainedOnceMechanism,
 )
+from curator.privacy.event import SamplingRate
 
 _known: dict[tuple[type, type], bool] = {}
 
@@ -49,6 +52,33 @@ def is_numbered(mechanism: StatefulMechanism) -> TypeGuard[NumberedMechanism]:
         mechanism: Of a run.
     """
     return _is(mechanism, NumberedMechanism)
+
+
+def samples_of(mechanism: ServedMechanism) -> tuple[SamplingRate, int] | None:
+    """Return the rate and the capacity of the fresh samples that a mechanism is given.
+
+    Args:
+        mechanism: Of a run.
+
+    Returns:
+        None if it is given none.
+    """
+    if isinstance(mechanism, TrainedOnceMechanism):
+        return mechanism.training_rate, mechanism.training_capacity
+    if isinstance(mechanism, SampledMechanism | SampledStatefulMechanism):
+        return mechanism.sampling_rate, mechanism.capacity
+    return None
+
+
+def least_noise_multiplier(mechanism: ServedMechanism) -> float:
+    """Return the smallest noise multiplier of all that a mechanism releases.
+
+    Args:
+        mechanism: Of a run.
+    """
+    if isinstance(mechanism, TrainedOnceMechanism):
+        return min(mechanism.noise_multiplier, mechanism.training_noise_multiplier)
+    return mechanism.noise_multiplier
 
 
 def _is(mechanism: ServedMechanism, protocol: type) -> bool:

@@ -78,6 +78,20 @@ class ReleasedOnceMechanism(Mechanism, Protocol):
         ...
 
 
+@runtime_checkable
+class TrainedOnceMechanism(ReleasedOnceMechanism, Protocol):
+    """Trains something by noised sums over fresh samples, and releases it with what it made of it.
+
+    The `batches` of `setup` then begin with `num_training_samples` fresh Poisson samples; every
+    record once comes after them. All of it is paid for before the first is drawn.
+    """
+
+    training_rate: SamplingRate
+    training_capacity: int
+    num_training_samples: int
+    training_noise_multiplier: float
+
+
 Durability = Literal["replay", "every-step"]
 """`replay`: the next state follows from the state and the samples, whatever the noise, so samples
 are kept, and the state now and then. `every-step`: the state is kept before each answer leaves."""

@@ -254,7 +254,26 @@ class HiddenPartEvent:
         check_noise_multiplier(self.noise_multiplier)
 
 
-PrivacyEvent = (
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SumsThenGaussianEvent:
+    """Sampled sums in a row, then one Gaussian release of a function of all units.
+
+    The last release may depend on the sums; `noise_multiplier` is its own.
+    """
+
+    sums: SampledSumEvent
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        """Check the multiplier.
+
+        Raises:
+            ValueError: If the multiplier is out of range.
+        """
+        check_noise_multiplier(self.noise_multiplier)
+
+
+LoneEvent = (
     NoEvent
     | GaussianEvent
     | HiddenPartEvent
@@ -263,3 +282,17 @@ PrivacyEvent = (
     | SlicedGaussianEvent
     | SampledSlicedGaussianEvent
 )
+"""What is not made of other events."""
+
+PrivacyEvent = LoneEvent | SumsThenGaussianEvent
+
+
+def parts_of(event: PrivacyEvent) -> tuple[LoneEvent, ...]:
+    """Return the events of one use in their order; most are alone.
+
+    Args:
+        event: One use; of its parts, each may depend on what those before it released.
+    """
+    if isinstance(event, SumsThenGaussianEvent):
+        return event.sums, GaussianEvent(noise_multiplier=event.noise_multiplier)
+    return (event,)

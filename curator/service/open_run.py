@@ -17,10 +17,11 @@ from curator.service.context import Context
 from curator.service.find_run import charge_setup_of_state, make_live, run_of
 from curator.service.live_run import LiveRun
 from curator.service.policy import check_policy
+from curator.service.private_batches import setup_batches
+from curator.service.state_limit import check_state
 from curator.service.steward_policy import StewardPolicy
 
 _KEY_LENGTHS = range(16, 129)
-_SETUP_ROWS = 512
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,6 +53,7 @@ def open_run(context: Context, caller: Caller, request: RunRequest) -> RunState:
             the declared steps.
         NotPermitted: If the data set's declarations or the steward's policy forbid it.
         TooManyRuns: If the caller has too many open runs.
+        TooMuchState: If there is no room for what it would keep beside all open runs.
         DatasetPaused: If the steward has paused the data set.
         DatasetRetired: If the steward has retired it.
     """
@@ -87,6 +89,7 @@ def open_run(context: Context, caller: Caller, request: RunRequest) -> RunState:
             raise MalformedRequest(msg)
         if existing is None:
             _check_number(context, policy, opening, dataset.facts.delta)
+            check_state(context, mechanism.spec, dataset.facts.space)
             live = make_live(context, context.ledger.open_run(opening, context.holder))
             live.lock.acquire()  # steps and twins of this request wait until it is ready
             context.live_runs[live.run_id] = live
@@ -118,7 +121,9 @@ def _prepare(context: Context, live: LiveRun) -> None:
     if not isinstance(mechanism, ReleasedOnceMechanism):
         return
     try:
-        release = mechanism.setup(live.records.batches(_SETUP_ROWS), context.noise)
+        release = mechanism.setup(
+            setup_batches(mechanism, live.records, context.noise), context.noise
+        )
         context.ledger.store_setup(live.run_id, context.holder, live.epoch, encode_release(release))
     except Exception:  # noqa: BLE001 - the text may hold anything; it stays here
         _give_up(context, live)

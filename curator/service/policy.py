@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from curator.errors import PolicyRefused
 from curator.mechanisms.dp_cgan import DpCgan
+from curator.mechanisms.dp_merf_ae import DpMerfAe
 from curator.mechanisms.dp_swd import DpSwd
 from curator.mechanisms.dp_swd_features import DpSwdFeatures
-from curator.mechanisms.mechanism import (
-    SampledMechanism,
-    SampledStatefulMechanism,
-    ServedMechanism,
-)
+from curator.mechanisms.kinds import samples_of
+from curator.mechanisms.mechanism import ServedMechanism
 from curator.privacy.event import SamplingRate
 from curator.privacy.facts import DatasetFacts
 
@@ -26,19 +24,23 @@ def check_policy(mechanism: ServedMechanism, facts: DatasetFacts) -> None:
         PolicyRefused: If the sampling rate or the capacity is above the declared one, or a bound
             that the cost relies on is below it.
     """
-    if not isinstance(mechanism, SampledMechanism | SampledStatefulMechanism):
+    samples = samples_of(mechanism)
+    if samples is None:
         return
-    if mechanism.sampling_rate.exact > SamplingRate.at_least(facts.sampling_rate).exact:
+    rate, capacity = samples
+    if rate.exact > SamplingRate.at_least(facts.sampling_rate).exact:
         msg = f"sampling_rate may be at most {facts.sampling_rate:.6g} on this data set"
         raise PolicyRefused(msg)
-    if mechanism.capacity > facts.capacity:
+    if capacity > facts.capacity:
         msg = f"capacity may be at most {facts.capacity} on this data set"
         raise PolicyRefused(msg)
-    if isinstance(mechanism, DpCgan | DpSwd | DpSwdFeatures):
+    if isinstance(mechanism, DpCgan | DpMerfAe | DpSwd | DpSwdFeatures):
         _check_bounds(mechanism, facts)
 
 
-def _check_bounds(mechanism: DpCgan | DpSwd | DpSwdFeatures, facts: DatasetFacts) -> None:
+def _check_bounds(
+    mechanism: DpCgan | DpMerfAe | DpSwd | DpSwdFeatures, facts: DatasetFacts
+) -> None:
     """Refuse bounds that the data set may exceed: its cost would be under-counted.
 
     Raises:
