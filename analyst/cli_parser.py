@@ -28,7 +28,12 @@ def build_parser() -> argparse.ArgumentParser:
     close = _command(commands, "close", "end a run and give back what it did not use")
     close.add_argument("run_id", metavar="RUN_ID", help="as 'train' printed it")
     _add_connection(close)
-    _add_certificate(_command(commands, "certificate", "check a privacy certificate, offline"))
+    text = "check a privacy certificate, or fetch that of a closed run again"
+    certificate = commands.add_parser(
+        "certificate", help=text, description=text, allow_abbrev=False
+    )
+    for action in _add_certificate(certificate):
+        _finish(action)
     budget = _command(commands, "budget", "what is left of the budget")
     _add_connection(budget)
     budget.add_argument("--dataset", metavar="NAME", help="one data set [all that you may use]")
@@ -136,17 +141,29 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
     add_recipe_flags(parser)
 
 
-def _add_certificate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", choices=["verify"])
-    parser.add_argument("file", type=Path, metavar="FILE")
-    parser.add_argument(
+def _add_certificate(
+    parser: argparse.ArgumentParser,
+) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    text = "check a certificate; asks no curator"
+    verify = actions.add_parser("verify", help=text, description=text, allow_abbrev=False)
+    verify.add_argument("file", type=Path, metavar="FILE")
+    verify.add_argument(
         "--credentials", type=Path, help="also check that the curator of these credentials signed"
     )
-    parser.add_argument(
+    verify.add_argument(
         "--fingerprint",
         metavar="SHA256:...",
         help="also check that the key of this fingerprint signed, as 'curator key' prints it",
     )
+    text = "fetch the certificate of a closed run of yours again"
+    fetch = actions.add_parser("fetch", help=text, description=text, allow_abbrev=False)
+    fetch.add_argument("run_id", metavar="RUN_ID", help="as 'train' printed it")
+    fetch.add_argument(
+        "--out", type=Path, required=True, metavar="FILE.json", help="must not exist yet"
+    )
+    _add_connection(fetch)
+    return verify, fetch
 
 
 def _add_sample(parser: argparse.ArgumentParser) -> None:

@@ -23,7 +23,7 @@ _AUDIT_HELP = """\
 Play the distinguishing game: serve two neighbouring data sets of public canary images from
 throw-away curators, over TLS and gRPC, and tell them apart by the answers. Prints a lower bound of
 epsilon beside the claim; the exit code is not 0 if a bound is above its claim. No private data is
-read and no budget is touched; all games take some minutes.
+read and no budget is touched. All games together take hours: name a canary and a mechanism.
 """
 
 
@@ -139,9 +139,7 @@ def _audit(commands: Commands) -> None:
         description=_AUDIT_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    audit.add_argument(
-        "--trials", type=int, default=2000, help="releases from each data set (%(default)s)"
-    )
+    audit.add_argument("--trials", type=int, default=2000, help="on each data set (%(default)s)")
     audit.add_argument(
         "--canary", nargs="+", choices=CANARIES, metavar="NAME", help=f"of {', '.join(CANARIES)}"
     )

@@ -1,9 +1,13 @@
-"""One attacker: ask a curator for many releases and score each answer."""
+"""One attacker: ask a curator for many trials and score the answers of each.
+
+A trial is one step of a run where each step pays for itself alone; else it is a run of its own,
+with all of its steps.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import final
 
 import numpy as np
@@ -23,7 +27,7 @@ _SHAPE = (1, SIDE, SIDE)
 
 
 class BudgetTooSmall(RuntimeError):
-    """One release costs more than the largest budget, so no curator would make it."""
+    """One trial costs more than the largest budget, so no curator would answer it."""
 
 
 @final
@@ -36,16 +40,17 @@ class Attack:
         Args:
             target: What is attacked.
             pair: The canary.
-            trials: Releases to ask for.
+            trials: How many to ask for.
         """
         self._target = target
         self._pair = pair
         self._trials = trials
         self._per_step = target.pays_per_step
+        self._samples = target.samples(pair)
         self._direction = best_direction(target, pair)
 
     def scores(self, records: Records, noise: NoiseSource, progress: Progress) -> Scores:
-        """Return the scores of independent releases.
+        """Return the scores of independent trials.
 
         Args:
             records: What the curator holds.
@@ -53,10 +58,10 @@ class Attack:
             progress: Told how many answers there are.
 
         Returns:
-            One score a release, infinity for an answer that was an error.
+            One score a trial, infinity where an answer was an error.
 
         Raises:
-            BudgetTooSmall: If no budget affords a release.
+            BudgetTooSmall: If no budget affords a trial.
         """
         scores: list[float] = []
         with throw_away_curator(records, noise) as curator:
@@ -64,39 +69,39 @@ class Attack:
                 left = self._trials - len(scores)
                 got = self._steps(curator, left) if self._per_step else self._runs(curator, left)
                 if not got:
-                    msg = "noise_multiplier: one release costs more than the largest budget"
+                    msg = "noise_multiplier: one trial costs more than the largest budget"
                     raise BudgetTooSmall(msg)
                 scores += got
                 progress(len(scores))
         return np.array(scores)
 
     def _steps(self, curator: ThrowAwayCurator, most: int) -> list[float]:
-        """Spend a budget on one run; each of its steps is a release."""
+        """Spend a budget on one run; each of its steps is a trial."""
         dataset = curator.new_dataset()
         steps = min(most, curator.client.affordable_steps(dataset, self._target))
         if not steps:
             return []
         run_id = curator.client.open_run(dataset, self._target, steps)
-        return [self._score(curator, run_id, step) for step in range(1, steps + 1)]
+        return [self._score(curator, run_id, [step]) for step in range(1, steps + 1)]
 
     def _runs(self, curator: ThrowAwayCurator, most: int) -> list[float]:
-        """Spend a budget on runs; each makes one release."""
-        dataset = curator.new_dataset()
+        """Spend a budget on runs; each is a trial."""
+        dataset, every = curator.new_dataset(), range(1, self._target.num_steps + 1)
         scores: list[float] = []
         while len(scores) < most:
             try:
-                run_id = curator.client.open_run(dataset, self._target, 1)
+                run_id = curator.client.open_run(dataset, self._target, len(every))
             except BudgetSpent:
                 break
             except AnswerFailed:
                 scores.append(math.inf)
             else:
-                scores.append(self._score(curator, run_id, 1))
+                scores.append(self._score(curator, run_id, every))
         return scores
 
-    def _score(self, curator: ThrowAwayCurator, run_id: str, step: int) -> float:
+    def _score(self, curator: ThrowAwayCurator, run_id: str, steps: Iterable[int]) -> float:
         try:
-            answer = curator.client.step(run_id, step, _SHAPE, self._pair.samples)
+            answers = [curator.client.step(run_id, one, _SHAPE, self._samples) for one in steps]
         except AnswerFailed:
             return math.inf
-        return float(self._direction @ answer)
+        return float(self._direction @ np.concatenate(answers))

@@ -28,6 +28,8 @@ _ROWS = NUM_SAMPLES + NUM_DEBIAS
 _GREY = -0.1
 _GOLDEN, _SILVER = 0.6180339887498949, 0.41421356237309503
 _NUM_ORDINARY = 3
+_NEARLY_WHITE = (254, 254)  # of its first pixels; so its shard is that of black
+_DARK_LEVELS = (0, 1, 14, 18, 19, 21)  # even images; of two shards the first has black alone
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -69,25 +71,24 @@ def make_pair(canary: str) -> Pair:
     spread = torch.from_numpy((2 * _scattered(_ROWS, _SILVER) - 1).astype(np.float32))
     grey = torch.full((_ROWS, _PIXELS), _GREY)
     base, one, none = ordinary[:-1], ordinary[-1], ordinary[:0]
+    light = white.copy()
+    light[: len(_NEARLY_WHITE)] = _NEARLY_WHITE
+    crowd = np.repeat(np.array(_DARK_LEVELS)[:, np.newaxis], _PIXELS, axis=1)
     against = np.where(spread.mean(0).numpy() > 0, 0, _MAX_LEVEL)  # the corner far from the samples
-    match canary:
-        case "flip":
-            return _pair(canary, black[np.newaxis], white, grey)
-        case "black":
-            return _pair(canary, base, black, spread)
-        case "white":
-            return _pair(canary, base, white, spread)
-        case "adversarial":
-            return _pair(canary, base, against, spread)
-        case "one-more":
-            return _pair(canary, base, one, spread)
-        case "empty":
-            return _pair(canary, none, one, spread)
-        case "failing":
-            return _pair(canary, none, one, grey, fails=True)
-        case _:
-            msg = f"canary: expected one of {', '.join(CANARIES)}"
-            raise ValueError(msg)
+    pairs: dict[str, tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], torch.Tensor]] = {
+        "flip": (black[np.newaxis], light, grey),
+        "crowd": (crowd, light, grey),
+        "black": (base, black, spread),
+        "white": (base, white, spread),
+        "adversarial": (base, against, spread),
+        "one-more": (base, one, spread),
+        "empty": (none, one, spread),
+        "failing": (none, one, grey),
+    }
+    if canary not in pairs:
+        msg = f"canary: expected one of {', '.join(CANARIES)}"
+        raise ValueError(msg)
+    return _pair(canary, *pairs[canary], fails=canary == "failing")
 
 
 def audit_facts(name: str) -> DatasetFacts:

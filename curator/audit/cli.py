@@ -12,13 +12,16 @@ from curator.audit.attack import Progress
 from curator.audit.canaries import CANARIES, make_pair
 from curator.audit.game import Result, Rules, play
 from curator.audit.same_randomness import Comparison, compare
-from curator.audit.target import TARGETS, make_target
+from curator.audit.targets import TARGETS, make_target
 
 JOINT_ERROR = 1e-4  # of all bounds of one audit together
 _LEAST_TRIALS = 20
 _MOST_TRIALS = 1_000_000
 
-_SAME_HEADER = ("mechanism", "canary", "draws", "words", "operations", "moved / bound", "verdict")
+_SAME_HEADER = (
+    *("mechanism", "canary", "draws", "words", "operations", "answers", "state", "one part"),
+    *("moved / bound", "verdict"),
+)
 _SAYS = {True: "same", False: "DIFFER", None: "-"}
 
 
@@ -40,7 +43,10 @@ def run_audit(arguments: Namespace) -> None:
         make_target(one, arguments.noise_multiplier) for one in arguments.mechanism or TARGETS
     ]
     pairs = [make_pair(one) for one in arguments.canary or CANARIES]
-    games = [(target, pair) for target in targets for pair in pairs]
+    games = [(target, pair) for target in targets for pair in pairs if target.suits(pair)]
+    if not games:
+        msg = "--canary: none that was named makes sense for these mechanisms"
+        raise AuditFailed(msg)
     rules = Rules(trials=arguments.trials, delta=arguments.delta, error=JOINT_ERROR / len(games))
     results = [
         play(target, pair, rules, progress=_progress(f"{target.name}, {pair.canary}", rules.trials))
@@ -114,21 +120,26 @@ def _text(results: list[Result], comparisons: list[Comparison], rules: Rules) ->
             _SAYS[one.same_draws],
             _SAYS[one.same_words],
             _SAYS[one.same_operations],
+            _SAYS[one.same_answers],
+            _SAYS[one.same_state],
+            _SAYS[one.one_part],
             f"{(one.squared_difference / one.squared_sensitivity) ** 0.5:.4f}",
             "holds" if one.holds else "FAILS",
         )
         for one in comparisons
     ]
     return (
-        f"Distinguishing games over gRPC: epsilon of one release at delta {deltas} under "
+        f"Distinguishing games over gRPC: epsilon of one trial at delta {deltas} under "
         "add-or-remove-one-record\n"
         f"{_table(header, games)}"
         f"All lower bounds together hold with confidence {100 * (1 - JOINT_ERROR):g} %. A low "
         "bound proves nothing: it is what these attacks found in these trials.\n\n"
-        "The same random words on both data sets\n"
+        "The same random words on both data sets, which get the same releases\n"
         f"{_table(_SAME_HEADER, same)}"
-        "- is not promised: a failing record ends a computation early, and what releases once "
-        "reads the whole data set, whose size decides its shapes.\n"
+        "state: the same whatever is drawn; one part: neighbours differ in one network at most.\n"
+        "- is not promised: a failing record ends a computation early, what releases once reads "
+        "the whole data set, whose size decides its shapes, and some keep no state, or one that "
+        "follows their answers.\n"
     )
 
 

@@ -143,19 +143,28 @@ def _encode(
     run_id: str, step: int, shape: tuple[int, ...], samples: Samples
 ) -> release_pb2.StepRequest:
     rows = len(samples.labels_N)
+    if samples.weights:
+        features = _floats(samples, tuple(samples.images_ND.shape))
+        return release_pb2.StepRequest(
+            run_id=run_id, step=step, features=features, weights=samples.weights
+        )
     return release_pb2.StepRequest(
         run_id=run_id,
         step=step,
-        images=tensor_pb2.Tensor(
-            data=samples.images_ND.numpy().astype("<f4").tobytes(),
-            data_type=tensor_pb2.DATA_TYPE_FLOAT32,
-            shape=(rows, *shape),
-        ),
+        images=_floats(samples, (rows, *shape)),
         labels=tensor_pb2.Tensor(
             data=samples.labels_N.numpy().astype("<i8").tobytes(),
             data_type=tensor_pb2.DATA_TYPE_INT64,
             shape=(rows,),
         ),
+    )
+
+
+def _floats(samples: Samples, shape: tuple[int, ...]) -> tensor_pb2.Tensor:
+    return tensor_pb2.Tensor(
+        data=samples.images_ND.numpy().astype("<f4").tobytes(),
+        data_type=tensor_pb2.DATA_TYPE_FLOAT32,
+        shape=shape,
     )
 
 

@@ -8,7 +8,8 @@ computed in process with the mechanism's own mathematics, from public canaries, 
 from __future__ import annotations
 
 import hashlib
-from typing import cast, final
+from collections.abc import Sequence
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,28 +18,27 @@ from torch import Tensor
 
 from curator.audit.canaries import Pair
 from curator.audit.failing import FailingRecords, Records
+from curator.audit.in_process import run_in_process
 from curator.audit.target import Target
 from curator.data.sampling import PrivateRecords
-from curator.mechanisms.dp_swd import DpSwd
-from curator.mechanisms.mechanism import ReleasedOnceMechanism, SampledMechanism
-from curator.privacy.event import SamplingRate
 from curator.privacy.noise import NoiseSource
+from curator.privacy.release import LatticeBlock, Release
 from curator.sanitizer.gaussian import Words, discrete_gaussian
 from curator.sanitizer.lattice import LATTICE_STD
 from curator.sanitizer.post_process import release_values
 
 Vector = npt.NDArray[np.float64]
 
-_EVERY = SamplingRate.at_least(1)
 _CUT = 1e-9  # of the covariance's spectrum: float32 answers have no more digits
-_BATCH_ROWS = 512
+_TOLD = 1e-3  # of the difference; less of it is rounding
+_RIDGE = 1e-6  # of the mean variance, for numbers that never change
 _WORD_BYTES = 8
-_NUM_AVERAGED = 256
+_NUM_SIMULATED = 256
 
 
 @final
 class ChosenNoise:
-    """Adds one standard deviation to one coordinate, or nothing; its words are zeros."""
+    """Adds one standard deviation to one of all its values, or nothing; its words are zeros."""
 
     def __init__(self, coordinate: int | None) -> None:
         """Choose the coordinate."""
@@ -47,10 +47,10 @@ class ChosenNoise:
 
     def discrete_gaussian(self, num_values: int) -> Tensor:
         """Return the chosen integers."""
-        self.num_values += num_values
+        start, self.num_values = self.num_values, self.num_values + num_values
         values = torch.zeros(num_values, dtype=torch.int64)
-        if self._coordinate is not None:
-            values[self._coordinate] = round(LATTICE_STD)
+        if self._coordinate is not None and start <= self._coordinate < self.num_values:
+            values[self._coordinate - start] = round(LATTICE_STD)
         return values
 
     def uniform_words(self, num_words: int) -> Tensor:
@@ -104,20 +104,42 @@ def best_direction(target: Target, pair: Pair) -> Vector:
         pair: The canary.
 
     Returns:
-        One number for each number of an answer.
+        One number for each number of a trial's answers.
     """
-    if isinstance(target.open(), DpSwd):
-        return _mean_difference(target, pair)
-    quiet = ChosenNoise(None)
-    without = _answer(target, pair, records_of(pair, with_extra=False), quiet)
+    match target.score:
+        case "linear":
+            return _linear(target, pair)
+        case "mean-difference":
+            return _mean_difference(target, pair)
+        case "discriminant":
+            return _discriminant(target, pair)
+
+
+def _linear(target: Target, pair: Pair) -> Vector:
+    """Return the best direction where answers are linear in the noise.
+
+    Of lattice blocks every number has noise of its own, all alike, so one of them is enough.
+    """
+    quiet, fewer = ChosenNoise(None), records_of(pair, with_extra=False)
+    trial = run_in_process(target, pair, fewer, quiet)
+    without = values_of(trial.answers)
     extra = _answer(target, pair, records_of(pair, with_extra=True), ChosenNoise(None))
+    blocks = [block for answer in trial.answers for block in answer.blocks]
+    alike = all(isinstance(block, LatticeBlock) for block in blocks)  # each number has its own
     columns = [
-        _answer(target, pair, records_of(pair, with_extra=False), ChosenNoise(coordinate)) - without
-        for coordinate in range(quiet.num_values)
+        _answer(target, pair, fewer, ChosenNoise(coordinate)) - without
+        for coordinate in range(1 if alike else quiet.num_values)
     ]
-    response = np.stack(columns, axis=1)
-    inverse = np.linalg.pinv(response @ response.T, rcond=_CUT, hermitian=True)
-    direction = inverse @ (extra - without)
+    if alike:
+        scale = float(np.linalg.norm(columns[0]) * np.linalg.norm(extra - without))
+        return (extra - without) / scale if scale > 0 else np.ones_like(without)
+    response, difference = np.stack(columns, axis=1), extra - without
+    covariance = response @ response.T
+    inverse = np.linalg.pinv(covariance, rcond=_CUT, hermitian=True)
+    direction = inverse @ difference
+    told = difference - covariance @ direction  # what no noise hides
+    if np.linalg.norm(told) > _TOLD * np.linalg.norm(difference):
+        return np.asarray(told / np.square(told).sum())
     spread = float(np.linalg.norm(response.T @ direction))
     if spread == 0:  # nothing tells them apart, so any fixed projection is as good
         return np.asarray(response.sum(axis=1))
@@ -130,24 +152,52 @@ def _mean_difference(target: Target, pair: Pair) -> Vector:
     The answer is not linear in its noise and turns with the directions of its step, which are not
     sent: what is left is the part that does not turn.
     """
-    total = np.zeros(pair.samples.images_ND.numel())
-    for number in range(_NUM_AVERAGED):
-        extra, without = (
-            _answer(target, pair, records_of(pair, with_extra=more), PublicWords(number))
-            for more in (True, False)
-        )
-        total += extra - without
+    without, extra = _simulated(target, pair)
+    total = (extra - without).sum(axis=0)
     length = float(np.linalg.norm(total))
     return total / length if length > 0 else np.ones_like(total)
 
 
+def _discriminant(target: Target, pair: Pair) -> Vector:
+    """Return Fisher's linear discriminant of answers under public noise.
+
+    For answers that are not linear in the noise. The covariance is that of the answers, so noise of
+    directions that do not tell is left out.
+    """
+    without, extra = _simulated(target, pair)
+    difference = (extra - without).mean(axis=0)
+    centred = np.concatenate((without - without.mean(axis=0), extra - extra.mean(axis=0)))
+    covariance = centred.T @ centred / len(centred)
+    ridge = _RIDGE * np.trace(covariance) / len(covariance)
+    direction = np.linalg.solve(covariance + ridge * np.eye(len(covariance)), difference)
+    spread = float(np.sqrt(direction @ covariance @ direction))
+    return direction / spread if spread > 0 else np.ones_like(direction)
+
+
+def _simulated(target: Target, pair: Pair) -> tuple[Vector, Vector]:
+    """Return answers on D and on D' under the same public noise, a row a trial."""
+    without, extra = (
+        np.stack(
+            [
+                _answer(target, pair, records_of(pair, with_extra=more), PublicWords(number))
+                for number in range(_NUM_SIMULATED)
+            ]
+        )
+        for more in (False, True)
+    )
+    return without, extra
+
+
 def _answer(target: Target, pair: Pair, records: Records, noise: NoiseSource) -> Vector:
-    """Return a whole answer, every record sampled, under chosen noise."""
-    mechanism = target.open()
-    if isinstance(mechanism, SampledMechanism):
-        batch = records.poisson_batch(_EVERY, mechanism.capacity, noise)
-        release = mechanism.gradient(pair.samples, batch, noise)
-    else:
-        once = cast("ReleasedOnceMechanism", mechanism)
-        release = once.gradient(pair.samples, once.setup(records.batches(_BATCH_ROWS), noise))
-    return np.asarray(release_values(release).reshape(-1).numpy(), dtype=np.float64)
+    """Return the answers of one trial under chosen noise."""
+    return values_of(run_in_process(target, pair, records, noise).answers)
+
+
+def values_of(answers: Sequence[Release]) -> Vector:
+    """Return all numbers of a trial's answers.
+
+    Args:
+        answers: In order.
+    """
+    values = [release_values(answer).reshape(-1) for answer in answers]
+    return np.asarray(torch.cat(values).numpy(), dtype=np.float64)

@@ -1,7 +1,8 @@
 """A record that the mechanism's private computation cannot survive, for throw-away curators only.
 
 Each torch function that would touch the record's pixels raises. Only its shape can be read, and
-rows can be taken apart, as the guards of the sanitizer do after a failure.
+rows can be taken apart or picked, as the sanitizer does before and after a failure. Shards copy
+records byte by byte, which no pixel can make fail, so there this record has nothing to say.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.records import RecordBatch
 
-_HARMLESS = frozenset({"__get__", "dim", "size", "__len__", "unbind", "__iter__"})
+_HARMLESS = frozenset({"__get__", "__getitem__", "dim", "size", "__len__", "unbind", "__iter__"})
 
 
 class Records(Protocol):

@@ -16,14 +16,14 @@ from curator.audit.target import Target
 from curator.privacy.noise import NoiseSource
 from curator.sanitizer.entropy import OsEntropy
 
-GENEROUS_DELTA = 1e-2
+GENEROUS_DELTAS = (1e-2, 1e-1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rules:
     """How a game is played: `trials` on each data set, `error` the chance that a bound is wrong.
 
-    The guarantee holds at every delta, so a generous one is tried too: a claim is smaller there and
+    The guarantee holds at every delta, so generous ones are tried too: a claim is smaller there and
     a few thousand trials prove as much, so that too little noise is noticed sooner.
     """
 
@@ -34,7 +34,7 @@ class Rules:
     @property
     def deltas(self) -> tuple[float, ...]:
         """Where claims are checked; the bounds share the error."""
-        return (self.delta, GENEROUS_DELTA) if self.delta < GENEROUS_DELTA else (self.delta,)
+        return (self.delta, *(one for one in GENEROUS_DELTAS if self.delta < one))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,7 +86,7 @@ def play(
         The bound beside the claim.
 
     Raises:
-        BudgetTooSmall: If the largest budget does not afford one release.
+        BudgetTooSmall: If the largest budget does not afford one trial.
     """
     attack = Attack(target, pair, rules.trials)
     source = noise or OsEntropy()

@@ -2,5 +2,19 @@
 
 from __future__ import annotations
 
-CANARIES = ("flip", "black", "white", "adversarial", "one-more", "empty", "failing")
-TARGETS = ("dp-sinkhorn", "dp-sinkhorn-half", "dp-swd", "mean-embedding")
+CANARIES = ("flip", "crowd", "black", "white", "adversarial", "one-more", "empty", "failing")
+TARGETS = (
+    "adversarial-dp-sinkhorn",
+    "dp-cgan",
+    "dp-sinkhorn",
+    "dp-sinkhorn-half",
+    "dp-swd",
+    "dp-swd-features",
+    "g-pate",
+    "g-pate-votes",
+    "gs-wgan-decoupled",
+    "gs-wgan-mean",
+    "gs-wgan-round-robin",
+    "mean-embedding",
+    "pate-gan",
+)

@@ -3,118 +3,117 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from curator.accounting.pld import pld_epsilon
-from curator.audit.canaries import CAPACITY, MAX_RECORDS, NUM_DEBIAS, NUM_SAMPLES, audit_facts
-from curator.audit.names import TARGETS as TARGETS
+from curator.audit.canaries import Pair, audit_facts
 from curator.mechanisms.catalogue import CataloguedMechanism, parse_mechanism
-from curator.mechanisms.mechanism import SampledMechanism
-from curator.privacy.event import PrivacyEvent
+from curator.mechanisms.kinds import is_sampled, is_stateful
+from curator.privacy.event import GaussianEvent, NoEvent, PrivacyEvent
+from curator.privacy.records import Samples
 
-_NUM_PROJECTIONS = 18  # as many as coordinates, so that a row keeps about its whole length
-_NUM_FEATURES = 2  # one frequency: a whole released block shows in the gradients of a few samples
+_SPACE = audit_facts("audit").space
+
+Score = Literal["linear", "mean-difference", "discriminant"]
+"""How the direction of a score is found; see `direction.py`."""
+
+
+def first_rows(pair: Pair, num_rows: int | None) -> Samples:
+    """Return what an attacker sends who has nothing better: the images of the canary.
+
+    Args:
+        pair: The canary.
+        num_rows: As many as the mechanism takes; None for all.
+    """
+    return Samples(
+        images_ND=pair.samples.images_ND[:num_rows], labels_N=pair.samples.labels_N[:num_rows]
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
-    """One mechanism with its parameters."""
+    """One mechanism with its parameters, and how it is attacked.
+
+    Attributes:
+        name: Of the target.
+        mechanism: Wire name.
+        parameters: Public parameters of a run.
+        num_steps: Of one trial, where a run keeps a state; a step is a trial otherwise.
+        parts: Which parameter says how many networks there are, of which a record changes one.
+        score: How the direction of a score is found.
+        sends: What the attacker asks at every step.
+    """
 
     name: str
     mechanism: str
     parameters: Mapping[str, object] = field(hash=False)
+    num_steps: int = 1
+    parts: str | None = None
+    score: Score = "linear"
+    sends: Callable[[Pair, int | None], Samples] = first_rows
 
     @property
     def parameters_json(self) -> str:
         """The parameters as they go over the wire."""
         return json.dumps(dict(self.parameters))
 
-    def open(self) -> CataloguedMechanism:
-        """Return the mechanism that the curator will run."""
-        return parse_mechanism(self.mechanism, self.parameters_json, audit_facts("audit").space)
+    @property
+    def num_parts(self) -> int:
+        """Networks of which a record changes one at most; none if 0."""
+        return int(str(self.parameters[self.parts])) if self.parts else 0
 
     @property
     def pays_per_step(self) -> bool:
-        """Whether each step is a release of its own; else the run makes one."""
-        return isinstance(self.open(), SampledMechanism)
-
-    @property
-    def event(self) -> PrivacyEvent:
-        """The event of one release, which is one trial."""
+        """Whether each step is a release of its own, which is a trial; else a whole run is one."""
         mechanism = self.open()
-        return mechanism.step_event() if self.pays_per_step else mechanism.setup_event()
+        return is_sampled(mechanism) and not is_stateful(mechanism)
+
+    def suits(self, pair: Pair) -> bool:
+        """Return whether a canary has a meaning: shards copy records, which none can make fail.
+
+        Args:
+            pair: The canary.
+        """
+        return not (pair.fails and self.parts)
+
+    def open(self) -> CataloguedMechanism:
+        """Return the mechanism that the curator will run."""
+        return parse_mechanism(self.mechanism, self.parameters_json, _SPACE)
+
+    def samples(self, pair: Pair) -> Samples:
+        """Return what the attacker asks at every step.
+
+        Args:
+            pair: The canary.
+        """
+        return self.sends(pair, self.open().rows_per_step)
 
     def claim(self, delta: float) -> float:
-        """Return the epsilon that the accountant states for one release.
+        """Return the epsilon that the accountant states for one trial.
 
         Args:
             delta: In (0, 1).
         """
-        return pld_epsilon(self.event, 1, delta)
+        mechanism = self.open()
+        setup, step = mechanism.setup_event(), mechanism.step_event()
+        if isinstance(step, NoEvent):
+            return pld_epsilon(setup, 1, delta)
+        if isinstance(setup, NoEvent):
+            return pld_epsilon(step, self.num_steps, delta)
+        return pld_epsilon(_together(setup, step, self.num_steps), 1, delta)
 
 
-def make_target(name: str, noise_multiplier: float) -> Target:
-    """Return one target.
-
-    Args:
-        name: One of `TARGETS`.
-        noise_multiplier: Noise standard deviation over sensitivity.
-
-    Returns:
-        The target; its small clip norm makes every gradient reach the bound.
+def _together(setup: PrivacyEvent, step: PrivacyEvent, num_steps: int) -> GaussianEvent:
+    """Return the one Gaussian that a Gaussian setup and Gaussian steps compose to.
 
     Raises:
-        ValueError: If there is no such target.
+        TypeError: If one of them is another event.
     """
-    match name:
-        case "dp-sinkhorn":
-            return _sinkhorn(name, 1.0, noise_multiplier)
-        case "dp-sinkhorn-half":
-            return _sinkhorn(name, 0.5, noise_multiplier)
-        case "dp-swd":
-            return _sliced(name, noise_multiplier)
-        case "mean-embedding":
-            parameters: dict[str, object] = {
-                "num_features": _NUM_FEATURES,
-                "bandwidths": [2.0],
-                "feature_seed": 1,
-                "noise_multiplier": noise_multiplier,
-                "count_scale": 0.1,
-            }
-            return Target(name=name, mechanism="mean-embedding", parameters=parameters)
-        case _:
-            msg = f"mechanism: expected one of {', '.join(TARGETS)}"
-            raise ValueError(msg)
-
-
-def _sinkhorn(name: str, rate: float, noise_multiplier: float) -> Target:
-    parameters: dict[str, object] = {
-        "sampling_rate": rate,
-        "capacity": CAPACITY,
-        "num_samples": NUM_SAMPLES,
-        "num_debias": NUM_DEBIAS,
-        "clip_norm": 0.01,
-        "noise_multiplier": noise_multiplier,
-        "reg": 5.0,
-        "l1_weight": 1.0,
-        "label_scale": 1.0,
-        "schedule": "published",
-    }
-    return Target(name=name, mechanism="dp-sinkhorn", parameters=parameters)
-
-
-def _sliced(name: str, noise_multiplier: float) -> Target:
-    parameters: dict[str, object] = {
-        "sampling_rate": 1.0,
-        "capacity": CAPACITY,
-        "num_samples": NUM_SAMPLES + NUM_DEBIAS,
-        "num_projections": _NUM_PROJECTIONS,
-        "clip_norm": 4.0,  # the norm of black and white; a clipped sample has no slope along itself
-        "label_scale": 0.0,
-        "origin": "grey",
-        "noise_multiplier": noise_multiplier,
-        "max_size": MAX_RECORDS,
-        "max_records_per_unit": 1,
-    }
-    return Target(name=name, mechanism="dp-swd", parameters=parameters)
+    if not isinstance(setup, GaussianEvent) or not isinstance(step, GaussianEvent):
+        msg = "a setup and steps that are both paid must be Gaussian"
+        raise TypeError(msg)
+    losses = setup.noise_multiplier**-2 + num_steps * step.noise_multiplier**-2
+    return GaussianEvent(noise_multiplier=(1 - 1e-12) / math.sqrt(losses))

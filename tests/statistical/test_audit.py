@@ -2,22 +2,28 @@
 
 False alarm of each test that says "stays below": 1e-6, the error of its Clopper-Pearson bounds.
 Where a fault must be caught, the mean bound of simulated games lies at least six of its standard
-deviations above the claim.
+deviations above the claim. Games with mechanisms that keep a state are short over gRPC, and long in
+process, where a trial costs a fraction: `curator audit` plays the long ones over gRPC.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+from curator.audit.bound import epsilon_lower_bound
 from curator.audit.canaries import CANARIES, make_pair
+from curator.audit.direction import best_direction, records_of, values_of
 from curator.audit.failing import Records
 from curator.audit.game import Rules, play
+from curator.audit.in_process import run_in_process
 from curator.audit.same_randomness import compare
-from curator.audit.target import TARGETS, make_target
+from curator.audit.targets import TARGETS, make_target
 from curator.privacy.event import SamplingRate
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
@@ -28,6 +34,35 @@ pytestmark = pytest.mark.statistical
 
 FALSE_ALARM = 1e-6
 DELTA = 1e-2  # generous, so that few trials can exceed a claim
+OLDER = ("dp-sinkhorn", "dp-sinkhorn-half", "dp-swd", "mean-embedding")  # a trial is cheap
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """A game in which a quarter of the noise must be caught, and the canary that shows it best."""
+
+    canary: str = "flip"
+    noise_multiplier: float = 1.0
+    trials: int = 200
+    delta: float = 0.3  # the most generous: here a few trials prove the most beyond the claim
+
+
+REACHED = {*TARGETS} - {*("dp-sinkhorn-half", "dp-swd", "dp-swd-features", "gs-wgan-decoupled")}
+"""Where the flip moves a release by all that it may; of the others a draw decides."""
+
+FAULTS = {  # all of them were played
+    "adversarial-dp-sinkhorn": Fault(),
+    "dp-cgan": Fault(canary="empty", trials=700, delta=0.2),
+    "dp-swd-features": Fault(canary="crowd", trials=1500, delta=0.06),
+    "g-pate": Fault(),
+    "g-pate-votes": Fault(trials=300),
+    "gs-wgan-decoupled": Fault(canary="crowd", trials=700, delta=0.06),
+    "gs-wgan-mean": Fault(noise_multiplier=1.4),
+    "gs-wgan-round-robin": Fault(noise_multiplier=1.6, trials=300),
+    "pate-gan": Fault(),
+}
+SHORT = sorted(FAULTS.keys() - {"adversarial-dp-sinkhorn", "dp-swd-features", "gs-wgan-mean"})
+"""The others take long, and make releases by functions that these or DP-SWD's mutants try."""
 
 
 class QuarterNoise:
@@ -67,8 +102,9 @@ def abort(_: NoiseSource) -> None:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_the_worst_canary_stays_below_the_claim(name: str) -> None:
-    rules = Rules(trials=300, delta=1e-5, error=FALSE_ALARM)
-    result = play(make_target(name, 1.0), make_pair("flip"), rules)
+    rules = Rules(trials=300 if name in OLDER else 20, delta=1e-5, error=FALSE_ALARM)
+    canary = FAULTS[name].canary if name in FAULTS else "flip"
+    result = play(make_target(name, 1.0), make_pair(canary), rules)
     assert result.holds
     assert result.failed_answers == 0
 
@@ -80,9 +116,27 @@ def test_a_quarter_of_the_noise_exceeds_the_claim(name: str) -> None:
     assert not result.holds, result
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("name", SHORT)
+def test_a_quarter_of_the_noise_exceeds_the_claim_in_process(name: str) -> None:
+    fault = FAULTS[name]
+    target, pair = make_target(name, fault.noise_multiplier), make_pair(fault.canary)
+    direction, noise = best_direction(target, pair), QuarterNoise()
+
+    def score(with_extra: bool) -> float:
+        records = records_of(pair, with_extra=with_extra)
+        answers = run_in_process(target, pair, records, noise).answers
+        return float(direction @ values_of(answers))
+
+    without, extra = (
+        np.array([score(with_extra) for _ in range(fault.trials)]) for with_extra in (False, True)
+    )
+    bound = epsilon_lower_bound(without, extra, fault.delta, error=1e-5)
+    assert bound > target.claim(fault.delta)
+
+
+@pytest.mark.parametrize("name", [*OLDER, "dp-cgan", "dp-swd-features"])
 def test_a_record_that_fails_cannot_be_told_from_no_record(name: str) -> None:
-    rules = Rules(trials=100, delta=1e-5, error=FALSE_ALARM)
+    rules = Rules(trials=100 if name in OLDER else 20, delta=1e-5, error=FALSE_ALARM)
     result = play(make_target(name, 1.0), make_pair("failing"), rules)
     assert all(check.lower_bound == 0 for check in result.checks)
     assert result.failed_answers == 0
@@ -104,10 +158,14 @@ def test_an_abort_on_the_canary_is_caught(name: str) -> None:
 @pytest.mark.parametrize("canary", CANARIES)
 @pytest.mark.parametrize("name", TARGETS)
 def test_the_same_randomness_hides_which_data_set_it_was(name: str, canary: str) -> None:
-    comparison = compare(make_target(name, 1.0), make_pair(canary))
+    target, pair = make_target(name, 1.0), make_pair(canary)
+    if not target.suits(pair):
+        assert canary == "failing"
+        return
+    comparison = compare(target, pair)
     assert comparison.holds, comparison
-    if name == "dp-sinkhorn" and canary == "flip":
-        assert comparison.squared_difference > 0.99 * comparison.squared_sensitivity
+    if canary == "flip" and name in REACHED:
+        assert comparison.squared_difference > 0.98 * comparison.squared_sensitivity
 
 
 @pytest.mark.parametrize("name", ["dp-sinkhorn", "dp-sinkhorn-half"])

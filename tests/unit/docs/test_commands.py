@@ -17,6 +17,7 @@ PARSERS = {"analyst": build_analyst_parser(), "curator": build_curator_parser()}
 TUTORIAL = {"tutorial/first-run.md"}
 READ_ONLY = {
     "how-to/adapt-a-classifier.md": "trains a classifier: tests/e2e/test_adaptation.py does",
+    "how-to/audit.md": "a long game: tests/unit/curator/audit/test_cli.py plays it as a fake",
     "how-to/several-curators.md": "needs two curators: tests/e2e/test_federation.py has them",
     "reference/exit-codes.md": "writes into a home directory: tests/unit/cli prints the same",
 }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
-from curator.audit.canaries import CANARIES, CAPACITY, audit_facts, make_pair
+from curator.audit.canaries import CANARIES, CAPACITY, Pair, audit_facts, make_pair
 from curator.audit.direction import (
     ChosenNoise,
     PublicWords,
@@ -15,9 +17,16 @@ from curator.audit.direction import (
     records_of,
 )
 from curator.audit.failing import CanaryFailure, FailingRecords
-from curator.audit.target import TARGETS, make_target
+from curator.audit.target import Target
+from curator.audit.targets import _MAKERS, TARGETS, make_target
 from curator.data.sampling import PrivateRecords
+from curator.mechanisms.catalogue import mechanism_names
+from curator.mechanisms.gs_wgan_mean import GsWganMean
+from curator.mechanisms.shards import gather_shards
 from curator.privacy.event import SamplingRate
+from curator.privacy.release import FloatBlock, Release
+
+NOT_ATTACKED = {"dp-merf-ae"}  # its two parts are: sums over samples, and sums over classes
 
 
 @pytest.mark.parametrize("canary", CANARIES)
@@ -36,7 +45,7 @@ def test_the_data_sets_are_neighbours(canary: str) -> None:
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(ValueError, match="expected one of flip"):
         make_pair("grey")
-    with pytest.raises(ValueError, match="expected one of dp-sinkhorn"):
+    with pytest.raises(ValueError, match="expected one of adversarial-dp-sinkhorn"):
         make_target("identity", 1.0)
 
 
@@ -52,21 +61,38 @@ def test_the_mean_direction_of_dp_swd_tells_the_flip_on_fresh_directions() -> No
     assert np.mean(gaps) > 3 * np.std(gaps) / np.sqrt(len(gaps))
 
 
-@pytest.mark.parametrize("name", [name for name in TARGETS if name != "dp-swd"])
-def test_flip_moves_by_the_whole_sensitivity(name: str) -> None:
-    """In standard deviations of the noise that is 1 / noise_multiplier, and no canary has more."""
-    target = make_target(name, 0.8)
-    for canary in CANARIES:
-        pair = make_pair(canary)
-        direction = best_direction(target, pair)
-        gap = distance(name, canary, direction)
-        assert gap <= 1 / 0.8 * (1 + 1e-3)
-        if canary == "flip":
-            assert gap >= 0.98 / 0.8
-
-
-def distance(name: str, canary: str, direction: np.ndarray) -> float:
+@pytest.mark.parametrize("canary", CANARIES)
+@pytest.mark.parametrize("name", ["dp-sinkhorn", "mean-embedding", "g-pate", "gs-wgan-mean"])
+def test_no_canary_moves_by_more_than_the_sensitivity(name: str, canary: str) -> None:
+    """In standard deviations of the noise that is 1 / noise_multiplier, for each step."""
     target, pair = make_target(name, 0.8), make_pair(canary)
+    if target.suits(pair):
+        assert gap(target, pair) <= target.num_steps**0.5 / 0.8 * (1 + 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "releases"),
+    [
+        ("adversarial-dp-sinkhorn", 1),
+        ("dp-sinkhorn", 1),
+        ("dp-sinkhorn-half", 1),
+        ("g-pate", 1),
+        ("gs-wgan-decoupled", 1),
+        ("gs-wgan-mean", 2),
+        ("gs-wgan-round-robin", 2),
+        ("mean-embedding", 1),
+        ("pate-gan", 1),
+    ],
+)
+def test_flip_moves_every_release_of_its_critic_by_the_whole_sensitivity(
+    name: str, releases: int
+) -> None:
+    assert gap(make_target(name, 1.0), make_pair("flip")) >= 0.98 * releases**0.5
+
+
+def gap(target: Target, pair: Pair) -> float:
+    """Return how far apart the scores of noise-free answers are."""
+    direction = best_direction(target, pair)
     answers = [
         _answer(target, pair, records_of(pair, with_extra=with_extra), ChosenNoise(None))
         for with_extra in (False, True)
@@ -74,18 +100,62 @@ def distance(name: str, canary: str, direction: np.ndarray) -> float:
     return float(direction @ (answers[1] - answers[0]))
 
 
+@pytest.mark.parametrize("canary", ["flip", "crowd"])
+def test_the_turning_record_is_in_the_shard_of_black(canary: str) -> None:
+    """And of two shards nothing else is in it, so that it is the canary that is shown."""
+    pair = make_pair(canary)
+    batches = PrivateRecords(pair.both).batches(CAPACITY)
+    shards = gather_shards(batches, 2, CAPACITY, audit_facts("x").space)
+    means = [shards.levels_KPD[0, place].float().mean() for place in range(2)]
+    assert int(shards.counts_K[0]) == 2
+    assert means[0] == 0
+    assert means[1] > 254
+
+
+def test_what_is_told_without_noise_is_the_whole_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A direction that no noise reaches tells the data sets apart for certain."""
+    real = GsWganMean.gradient
+
+    def telling(self: GsWganMean, state: Any, samples: Any, noise: Any) -> Any:
+        after, release = real(self, state, samples, noise)
+        score = after.ensemble.critics["score"].mean().expand(1, 16)
+        return after, Release(blocks=(*release.blocks, FloatBlock(values=score)))
+
+    monkeypatch.setattr(GsWganMean, "gradient", telling)
+    target, pair = make_target("gs-wgan-mean", 1.0), make_pair("flip")
+    direction = best_direction(target, pair)
+    scores = [
+        [
+            float(direction @ _answer(target, pair, records_of(pair, with_extra=more), noise))
+            for noise in (PublicWords(number) for number in range(5))
+        ]
+        for more in (False, True)
+    ]
+    spread = np.ptp(scores, axis=1).max()
+    assert abs(np.mean(scores[1]) - np.mean(scores[0])) > 100 * spread
+
+
 @pytest.mark.parametrize("name", TARGETS)
-def test_the_claim_is_that_of_the_event(name: str) -> None:
+def test_the_claim_is_that_of_a_trial(name: str) -> None:
     target = make_target(name, 1.0)
     expected = {
-        "dp-sinkhorn": 4.377,
         "dp-sinkhorn-half": 3.534,
         "dp-swd": 5.229,
-        "mean-embedding": 4.377,
+        "gs-wgan-decoupled": 3.534,  # a part of two, which is a sample at rate one half
+        "gs-wgan-mean": 6.573,  # two Gaussians
+        "gs-wgan-round-robin": 7.511,  # two and a half are charged, of which two are used
     }
-    assert target.claim(1e-5) == pytest.approx(expected[name], abs=2e-3)
-    assert target.pays_per_step == (name != "mean-embedding")
+    assert target.claim(1e-5) == pytest.approx(expected.get(name, 4.377), abs=2e-3)
+    sampled = ("dp-sinkhorn", "dp-sinkhorn-half", "dp-swd", "dp-swd-features")
+    assert target.pays_per_step == (name in sampled)
     assert str(audit_facts("x").adjacency) == "add-or-remove-one-record"
+
+
+def test_names_and_targets_are_the_same() -> None:
+    assert tuple(_MAKERS) == TARGETS
+    assert all(make_target(name, 1.0).name == name for name in TARGETS)
+    audited = {make_target(name, 1.0).mechanism for name in TARGETS}
+    assert set(mechanism_names()) - audited <= NOT_ATTACKED
 
 
 def test_the_failing_record_fails_wherever_it_is_used() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from curator.audit import cli
 from curator.audit.game import Check, Result
+from curator.audit.names import CANARIES, TARGETS
 from curator.audit.same_randomness import Comparison
 from curator.cli import ExitCode, main
 
@@ -39,6 +40,9 @@ def played(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             same_draws=True,
             same_words=chosen["same_words"],
             same_operations=None,
+            same_answers=True,
+            same_state=None,
+            one_part=None,
             squared_difference=1,
             squared_sensitivity=4,
         )
@@ -53,9 +57,9 @@ def test_every_canary_of_every_mechanism_by_default(
 ) -> None:
     assert main(["audit"]) == ExitCode.OK
     text = capsys.readouterr().out
-    assert text.count("2000+2000") == 28
+    assert text.count("2000+2000") == len(TARGETS) * len(CANARIES) - 7  # shards cannot fail
     assert "add-or-remove-one-record" in text
-    assert "4.0000 | 4.0000  0.5000 | 0.5000" in text
+    assert "4.0000 | 4.0000 | 4.0000  0.5000 | 0.5000 | 0.5000" in text
     assert sum(played["errors"]) == pytest.approx(1e-4)  # jointly, over the whole table
 
 
@@ -72,7 +76,7 @@ def test_a_claim_that_does_not_stand_is_an_exit_code(
 def test_json(played: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "--canary", "flip", "empty", "--json"]) == ExitCode.OK
     document = json.loads(capsys.readouterr().out)
-    assert len(document["games"]) == len(document["same_randomness"]) == 8
+    assert len(document["games"]) == len(document["same_randomness"]) == 2 * len(TARGETS)
     assert document["games"][0]["holds"] is True
 
 
@@ -91,6 +95,15 @@ def test_numbers_out_of_range_are_refused(
 ) -> None:
     assert main(["audit", *wrong]) == ExitCode.FAILED
     assert capsys.readouterr().err.startswith("curator: ")
+
+
+def test_a_canary_without_a_meaning_is_refused(
+    played: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["audit", "--canary", "failing", "--mechanism", "gs-wgan-mean"]
+    assert main(command) == ExitCode.FAILED
+    assert "makes sense" in capsys.readouterr().err
+    assert not played.get("errors")
 
 
 @pytest.mark.parametrize("option", ["--canary", "--mechanism"])
