@@ -4,7 +4,7 @@ analyst train       open or resume a run and train a generator
 analyst plan        what steps cost and what an epsilon buys; charges nothing
 analyst budget      what is left
 analyst close       end a run and give back what it did not use
-analyst certificate check a privacy certificate, offline
+analyst certificate check a privacy certificate, offline, or fetch a lost one
 analyst sample      images from a run's checkpoint; costs nothing
 analyst evaluate    classifiers trained on synthetic images, tested on public ones; a report
 analyst export      a synthetic set as NPZ, image folder or IDX
@@ -20,8 +20,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 
-from analyst.cli_commands import COMMANDS, say_how_to_resume, say_outcome
+from analyst.cli_commands import COMMANDS, say_how_to_resume, say_outcome, trains
 from analyst.cli_commands import Connect as Connect
 from analyst.config import ConnectionConfig, ExitCode, member_connection, parse
 from analyst.embedding.errors import EmbeddingError
@@ -40,6 +41,7 @@ from analyst.training.errors import CheckpointError
 from analyst.training.federation.config import FederationConfig, MemberConfig
 from analyst.training.federation.errors import FederationError
 from analyst.training.federation.flags import SEVERAL_COMMANDS, federation_config
+from analyst.training.lock import only_trainer
 from analyst.training.ports import BarrierPort
 from analyst.training.statements import explain_refusal
 from analyst.tune_process import tune_process
@@ -79,7 +81,7 @@ def main(argv: Sequence[str] | None = None, *, connect: Connect | None = None) -
     tune_process()
     screen = Screen.of(arguments)
     try:
-        return _run(arguments, connect or _connect, screen)
+        return _run(arguments, connect or partial(_connect, screen), screen)
     except AnalystError as error:
         if arguments.debug:
             raise
@@ -99,7 +101,7 @@ def main(argv: Sequence[str] | None = None, *, connect: Connect | None = None) -
         return ExitCode.FAILED
 
 
-def _connect(config: ConnectionConfig) -> AbstractContextManager[BarrierPort]:
+def _connect(screen: Screen, config: ConnectionConfig) -> AbstractContextManager[BarrierPort]:
     from analyst.client import connect  # here: sample and evaluate need no gRPC
 
     return connect(
@@ -108,10 +110,18 @@ def _connect(config: ConnectionConfig) -> AbstractContextManager[BarrierPort]:
         insecure_loopback=config.insecure_loopback,
         timeout=config.timeout_s,
         patience=_CLIENT_PATIENCE_S,
+        say=screen.say,
     )
 
 
 def _run(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> ExitCode:
+    if not trains(arguments):
+        return _carry_out(arguments, connect, screen)
+    with only_trainer(arguments.out, is_new=not arguments.resume):
+        return _carry_out(arguments, connect, screen)
+
+
+def _carry_out(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> ExitCode:
     several = federation_config(arguments) if "curator" in arguments else None
     if several is None or arguments.command not in SEVERAL_COMMANDS:
         return COMMANDS[arguments.command](arguments, connect, screen)

@@ -5,23 +5,23 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analyst.config import ConnectionConfig, ExitCode, connection_config
+from analyst.adaptation.load import load_either
+from analyst.cli_certificate import Connect as Connect
+from analyst.cli_certificate import run_certificate
+from analyst.cli_recipes import show_recipe, show_recipes
+from analyst.config import ExitCode, connection_config, member_connection
 from analyst.evaluation.errors import ImageFileError
-from analyst.recipes import list_recipes, load_recipe
+from analyst.recipes import load_recipe
 from analyst.recipes.flags import read_overrides
-from analyst.recipes.load import recipe_text
 from analyst.screen import Screen
-from analyst.training.federation.flags import access_words
-from analyst.training.ports import BarrierPort
+from analyst.training.federation.flags import access_words, federation_config
 
 if TYPE_CHECKING:
     from analyst.training.session import SessionResult
 
-Connect = Callable[[ConnectionConfig], AbstractContextManager[BarrierPort]]
 Command = Callable[[argparse.Namespace, Connect, Screen], ExitCode]
 
 
@@ -78,6 +78,15 @@ def say_outcome(result: SessionResult, arguments: argparse.Namespace, screen: Sc
     return ExitCode.OK
 
 
+def trains(arguments: argparse.Namespace) -> bool:
+    """Return whether a command writes checkpoints to --out.
+
+    Args:
+        arguments: Of the command line.
+    """
+    return arguments.command == "train" or getattr(arguments, "action", None) == "train"
+
+
 def say_how_to_resume(arguments: argparse.Namespace, screen: Screen) -> None:
     """Say how to go on with a run, if there is one.
 
@@ -85,13 +94,15 @@ def say_how_to_resume(arguments: argparse.Namespace, screen: Screen) -> None:
         arguments: Of the command line.
         screen: Takes it.
     """
-    if arguments.command != "train":
+    if not trains(arguments) or "curator" not in arguments:
         return
     from analyst.training.outputs import checkpoint_store
 
     if checkpoint_store(arguments.out).exists():
-        words = access_words(arguments)
-        screen.say(f"to go on: analyst train --resume --out {arguments.out} {words}")
+        again = f"--resume --out {arguments.out} {access_words(arguments)}"
+        adapts = arguments.command == "adapt"
+        what = f"adapt train --source {arguments.source}" if adapts else "train"
+        screen.say(f"to go on: analyst {what} {again}")
 
 
 def _plan(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> ExitCode:
@@ -101,7 +112,7 @@ def _plan(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> Ex
         from analyst.training.plotting import check_plot_file
 
         check_plot_file(Path(arguments.plot))
-    recipe = load_recipe(arguments.recipe, read_overrides(arguments))
+    recipe = load_either(arguments.recipe, read_overrides(arguments))
     with connect(connection_config(arguments)) as barrier:
         report = make_plan(barrier, recipe, question_of(arguments))
     screen.show(report.text())
@@ -130,36 +141,6 @@ def _close(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> E
         barrier.resume_run(arguments.run_id).close()
     screen.say(f"run {arguments.run_id} is closed; what it did not use went back to the budget")
     screen.answer({"closed": [arguments.run_id]})
-    return ExitCode.OK
-
-
-def _certificate(arguments: argparse.Namespace, _connect: Connect, screen: Screen) -> ExitCode:
-    from analyst.certificate import certificate_text, check_certificate
-    from analyst.client.credentials import load_credentials
-
-    key = None
-    if arguments.credentials is not None:
-        key = load_credentials(arguments.credentials).certificate_key
-    verified = check_certificate(arguments.file, key, arguments.fingerprint)
-    known = key is not None or arguments.fingerprint is not None
-    screen.show(certificate_text(verified))
-    screen.answer(
-        {
-            "statement": verified.statement,
-            "signed_by": verified.fingerprint,
-            "signer_is_known": known,
-            "rehearsal": verified.is_rehearsal,
-        }
-    )
-    if verified.is_rehearsal:
-        screen.warn("error: the certificate is of a rehearsal, or of a kind this program knows not")
-        screen.warn("what to do: train against a curator with private data, then verify again")
-        return ExitCode.REHEARSAL
-    if not known:
-        screen.say(
-            "the signature holds; give --credentials, or --fingerprint as the steward tells it, to "
-            "check that your curator made it"
-        )
     return ExitCode.OK
 
 
@@ -219,23 +200,27 @@ def _embedding(arguments: argparse.Namespace, connect: Connect, screen: Screen) 
 
 def _adapt(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> ExitCode:
     from analyst.adaptation.command import run_adaptation, run_adaptation_test
+    from analyst.adaptation.curators import one_curator, several_curators
 
     if arguments.action == "test":
         run_adaptation_test(arguments, screen)
         return ExitCode.OK
-    completed = run_adaptation(arguments, lambda: connect(connection_config(arguments)), screen)
+    several = federation_config(arguments)
+    if several is None:
+        reach = one_curator(lambda: connect(connection_config(arguments)), arguments.out)
+    else:
+        reach = several_curators(
+            several, lambda member: connect(member_connection(member, arguments)), arguments.out
+        )
+    completed = run_adaptation(arguments, reach, screen)
     return ExitCode.OK if completed else ExitCode.INTERRUPTED
 
 
 def _recipes(arguments: argparse.Namespace, _connect: Connect, screen: Screen) -> ExitCode:
     if arguments.name:
-        screen.show(recipe_text(arguments.name))
-        screen.answer({"name": arguments.name, "toml": recipe_text(arguments.name)})
-        return ExitCode.OK
-    titles = {name: load_recipe(name).about.title for name in list_recipes()}
-    width = max(map(len, titles))
-    screen.show("\n".join(f"{name:{width}s}  {title}" for name, title in titles.items()))
-    screen.answer([{"name": name, "title": title} for name, title in titles.items()])
+        show_recipe(arguments.name, screen)
+    else:
+        show_recipes(screen)
     return ExitCode.OK
 
 
@@ -251,7 +236,7 @@ COMMANDS: dict[str, Command] = {
     "plan": _plan,
     "budget": _budget,
     "close": _close,
-    "certificate": _certificate,
+    "certificate": run_certificate,
     "sample": _sample,
     "evaluate": _evaluate,
     "export": _export,

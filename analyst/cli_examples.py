@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 _ACCESS: Final = "--curator localhost:50051 --credentials alice.credentials.json"
+_ADAPTATION: Final = "--recipe mnist-to-usps --source mnist.npz --out runs/usps"
 
 
 def _example(*commands: str) -> str:
@@ -22,8 +23,12 @@ EXAMPLES: Final[dict[str, str]] = {
         f"plan {_ACCESS} \\\n      --recipe digits-dp-sinkhorn --over noise --plot plan.png",
     ),
     "analyst close": _example(f"close 0123456789abcdef0123456789abcdef {_ACCESS}"),
-    "analyst certificate": _example(
+    "analyst certificate verify": _example(
         "certificate verify runs/digits/certificate.json --credentials alice.credentials.json"
+    ),
+    "analyst certificate fetch": _example(
+        f"certificate fetch 0123456789abcdef0123456789abcdef {_ACCESS} \\\n"
+        "      --out runs/digits/certificate.json"
     ),
     "analyst budget": _example(f"budget {_ACCESS}"),
     "analyst sample": _example("sample --out-of runs/digits --count 1000 --out synthetic.npz"),
@@ -38,7 +43,8 @@ EXAMPLES: Final[dict[str, str]] = {
         "embedding train digits.safetensors --recipe digits-embedding --out runs/offline"
     ),
     "analyst adapt train": _example(
-        f"adapt train {_ACCESS} \\\n      --recipe mnist-to-usps --source mnist.npz --out runs/usps"
+        f"adapt train {_ACCESS} \\\n      {_ADAPTATION}",
+        f"adapt train --federation hospitals.toml --on-loss continue \\\n      {_ADAPTATION}",
     ),
     "analyst adapt test": _example("adapt test runs/usps --test public-test.npz"),
     "analyst recipes": _example("recipes", "recipes digits-embedding"),

@@ -22,6 +22,7 @@ AnalystError
         |-- DatasetPaused     for a while
         |-- DatasetRetired    for ever
         |-- TooManyRuns
+        |-- TooMuchState
         |-- NotPermitted
         |   `-- PolicyRefused     names the rule
         `-- StepLost          charged, and its answer is gone: go on with the next step
@@ -186,6 +187,10 @@ class DatasetRetired(Refused):
 
 class TooManyRuns(Refused):
     """You have too many runs open at once."""
+
+
+class TooMuchState(Refused):
+    """There is no room for what the run would keep at the curator."""
 
 
 class NotPermitted(Refused):

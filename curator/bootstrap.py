@@ -152,6 +152,7 @@ def create_curator(
             holder=holder,
             max_samples=config.limits.max_samples,
             max_open_runs=config.limits.max_open_runs,
+            max_state_bytes=config.limits.max_state_mib * _MIB,
             check_holder=tenure.check,
             load=lambda name: load_dataset(folder, ledger, name),
             states=_states(folder, ledger),
@@ -169,7 +170,7 @@ def create_curator(
                 port=config.grpc.port,
                 certificate_port=config.grpc.certificate_port,
                 tls=tls,
-                unix_socket=_socket(config),
+                unix_socket=Path(config.grpc.unix_socket) if config.grpc.unix_socket else None,
                 max_message_bytes=config.limits.max_message_mib * _MIB,
                 reflection=config.grpc.reflection,
             ),
@@ -287,10 +288,6 @@ def _executor(config: CuratorConfig) -> Executor:
 def _flush_subnormals() -> None:
     """Make arithmetic take the same time for tiny numbers, which private data could produce."""
     torch.set_flush_denormal(True)
-
-
-def _socket(config: CuratorConfig) -> Path | None:
-    return Path(config.grpc.unix_socket) if config.grpc.unix_socket else None
 
 
 def _is_loopback(host: str) -> bool:

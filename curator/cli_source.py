@@ -58,11 +58,13 @@ def _add_dataset(arguments: Namespace) -> None:
     survey = added.survey.as_json() | {"note": PRIVATE}
     screen = Screen.of(arguments)
     screen.answer({"public": facts.model_dump(mode="json"), "private": survey})
+    _, *report = report_lines(added.survey)  # the number of images is in the lines before
     screen.tell(
         *added.lines,
-        *report_lines(added.survey),
+        *report,
         f"{facts.name} added with budget ({facts.epsilon:g}, {facts.delta:g}), "
         f"{facts.adjacency}; the lines above are private, the declared facts are public",
+        f"next: curator analyst add NAME --dir {folder.root}; curator serve --dir {folder.root}",
     )
 
 

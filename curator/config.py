@@ -43,6 +43,7 @@ lease_seconds = 15.0   # with PostgreSQL: how long after a crash others wait bef
 max_message_mib = 64   # largest gRPC message
 max_samples = 4096     # most generated images in one step
 max_open_runs = 64     # open runs of one analyst
+max_state_mib = 4096   # critics, shards and embeddings that all open runs keep together
 idle_hours = 24.0      # a run without steps for so long is closed and returns what it did not use
 
 [telemetry]
@@ -109,6 +110,7 @@ class LimitsSection(_Section):
     max_message_mib: int = Field(default=64, ge=1, le=1024)
     max_samples: int = Field(default=4096, ge=1, le=1 << 16)
     max_open_runs: int = Field(default=64, ge=1, le=1 << 16)
+    max_state_mib: int = Field(default=4096, ge=1, le=1 << 24)
     idle_hours: float = Field(default=24.0, gt=0, le=8760, allow_inf_nan=False)
 
 

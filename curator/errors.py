@@ -15,6 +15,7 @@
     |   |-- DatasetPaused        FAILED_PRECONDITION by the steward; runs stay open
     |   |-- DatasetRetired       FAILED_PRECONDITION for ever
     |   |-- TooManyRuns          FAILED_PRECONDITION this analyst has too many open at once
+    |   |-- TooMuchState         FAILED_PRECONDITION no room for what this run would remember
     |   |-- NotPermitted         PERMISSION_DENIED   not for this role
     |   |   `-- PolicyRefused    PERMISSION_DENIED   names the steward's rule and its number
     |   `-- StepLost             ALREADY_EXISTS      charged, answer gone: take the next step
@@ -197,6 +198,19 @@ class TooManyRuns(Refusal):
     reason = "TOO_MANY_RUNS"
     public_message = "You have too many runs open at once; nothing was charged."
     remedy = "Close a run that you no longer use ('analyst close'), then open the new one."
+
+
+class TooMuchState(Refusal):
+    """What all open runs keep between steps would be larger than is allowed."""
+
+    reason = "TOO_MUCH_STATE"
+    public_message = (
+        "There is no room for what this run would keep at the curator; nothing was charged."
+    )
+    remedy = (
+        "Close runs that you no longer use, declare fewer or smaller networks, shards and "
+        "features, or ask the steward to raise limits.max_state_mib."
+    )
 
 
 class NotPermitted(Refusal):

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import cast
 
 from analyst.adaptation.accuracy import accuracy
+from analyst.adaptation.curators import Reach
 from analyst.adaptation.load import load_adaptation
+from analyst.adaptation.outputs import adaptation_store
 from analyst.adaptation.session import (
-    FeatureBarrierPort,
     Sitting,
     load_adapted,
+    recipe_of,
     resume_adaptation,
     start_adaptation,
 )
@@ -22,21 +21,16 @@ from analyst.recipes.errors import RecipeError
 from analyst.recipes.flags import read_overrides
 from analyst.screen import Screen
 from analyst.training.loop import Outcome
-from analyst.training.ports import BarrierPort
 from analyst.training.progress import Progress
 from analyst.training.stop import stop_on_signals
 
 
-def run_adaptation(
-    arguments: argparse.Namespace,
-    connect: Callable[[], AbstractContextManager[BarrierPort]],
-    screen: Screen,
-) -> bool:
+def run_adaptation(arguments: argparse.Namespace, reach: Reach, screen: Screen) -> bool:
     """Adapt, or go on.
 
     Args:
         arguments: Of the command line.
-        connect: Reaches the curator.
+        reach: Reaches one curator, or several.
         screen: Takes the answer.
 
     Returns:
@@ -50,14 +44,20 @@ def run_adaptation(
         message = "a resumed run keeps its recipe"
         raise RecipeError(message, "Leave --set out; or start a new run.")
     progress = Progress(sys.stderr, quiet=screen.quiet)
-    with connect() as barrier, stop_on_signals(progress.say) as stop:
+    if arguments.resume:
+        _, manifest = adaptation_store(arguments.out).load()
+        recipe = recipe_of(manifest, arguments.out)
+    else:
+        manifest, recipe = None, load_adaptation(arguments.recipe, overrides)
+    with (
+        reach(recipe, manifest, progress.say) as barrier,
+        stop_on_signals(progress.say) as stop,
+    ):
         sitting = Sitting(out=arguments.out, source=arguments.source, progress=progress, stop=stop)
-        port = cast("FeatureBarrierPort", barrier)
         if arguments.resume:
-            outcome = resume_adaptation(port, sitting)
+            outcome = resume_adaptation(barrier, sitting)
         else:
-            recipe = load_adaptation(arguments.recipe, overrides)
-            outcome = start_adaptation(port, recipe, sitting)
+            outcome = start_adaptation(barrier, recipe, sitting)
     completed = outcome is Outcome.COMPLETED
     how = "finished" if completed else "stopped; add --resume to go on"
     progress.say(f"{how}: the classifier is in {arguments.out}")

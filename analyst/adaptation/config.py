@@ -34,6 +34,7 @@ class DpSwdFeaturesConfig:
     """DP-SWD on features: public features are drawn to those of a fresh private sample."""
 
     wire_name: ClassVar[str] = "dp-swd-features"
+    pays_per_step: ClassVar[bool] = True
 
     kind: Literal["dp-swd-features"]
     sampling_rate: Annotated[

@@ -6,6 +6,8 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
+from analyst.training.federation.flags import add_rule
+
 
 def add_adapt(
     parser: argparse.ArgumentParser, add_connection: Callable[[argparse.ArgumentParser], None]
@@ -38,6 +40,7 @@ def add_adapt(
         default=[],
         help="set any key of the recipe; may be repeated",
     )
+    add_rule(train)
     text = "the accuracy of an adapted classifier on labelled public images; free"
     test = actions.add_parser("test", help=text, description=text, allow_abbrev=False)
     test.add_argument("run", type=Path, metavar="RUN_DIR", help="of 'adapt train'")

@@ -11,8 +11,10 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from analyst.adaptation.config import AdaptationRecipe
+from analyst.adaptation.config import AdaptationRecipe, DpSwdFeaturesConfig
 from analyst.recipes.errors import RecipeError
+from analyst.recipes.load import load_recipe, put_value
+from analyst.recipes.schema import Recipe
 
 _ADAPTER = TypeAdapter(AdaptationRecipe)
 
@@ -38,17 +40,12 @@ def load_adaptation(name_or_file: str, overrides: Mapping[str, Any]) -> Adaptati
     """
     origin = f"recipe '{name_or_file}'"
     try:
-        table = tomllib.loads(_text(name_or_file))
+        table = tomllib.loads(adaptation_text(name_or_file))
     except tomllib.TOMLDecodeError as error:
         message = f"{origin} is not valid TOML: {error}"
         raise RecipeError(message, "Correct the file at that place.") from None
     for key, value in overrides.items():
-        section, _, name = key.partition(".")
-        entry = table.setdefault(section, {})
-        if not name or not isinstance(entry, dict):
-            message = f"'{key}' is not a key of a recipe"
-            raise RecipeError(message, "Write SECTION.KEY, such as training.steps=100.")
-        entry[name] = value
+        put_value(table, key, value)
     return adaptation_from_dict(table, origin=origin)
 
 
@@ -81,8 +78,30 @@ def adaptation_to_dict(recipe: AdaptationRecipe) -> dict[str, Any]:
     return table
 
 
-def _text(name_or_file: str) -> str:
-    """Return the file of a recipe.
+def load_either(name_or_file: str, overrides: Mapping[str, Any]) -> Recipe | AdaptationRecipe:
+    """Read a recipe of `analyst train`, or of `analyst adapt train` if it is one.
+
+    Args:
+        name_or_file: A name of either, or the path of a TOML file, whose mechanism decides.
+        overrides: Values by dotted key; they win over the file.
+    """
+    if _is_adaptation(name_or_file):
+        return load_adaptation(name_or_file, overrides)
+    return load_recipe(name_or_file, overrides)
+
+
+def _is_adaptation(name_or_file: str) -> bool:
+    if not name_or_file.endswith(".toml"):
+        return name_or_file in adaptation_recipes()
+    try:
+        mechanism = tomllib.loads(Path(name_or_file).read_text("utf-8")).get("mechanism")
+    except (OSError, ValueError):
+        return False  # what is wrong is said when it is read as the other kind
+    return isinstance(mechanism, dict) and mechanism.get("kind") == DpSwdFeaturesConfig.wire_name
+
+
+def adaptation_text(name_or_file: str) -> str:
+    """Return a recipe's file as it is, comments included.
 
     Raises:
         RecipeError: If it does not exist or cannot be read.

@@ -64,7 +64,8 @@ class AdaptationOutputs:
         spent = {"spent_epsilon": run.spent_epsilon, "budget_epsilon": run.budget_epsilon}
         self._progress.update(Position(step=update.step, num_steps=run.num_steps, **spent))
         if update.step % session.metrics_every == 0 or update.step == run.num_steps:
-            self._metrics.write("update", {**asdict(update), **spent})
+            details = getattr(run, "details", {})  # where each of several curators is
+            self._metrics.write("update", {**asdict(update), **spent, **details})
         if update.step % session.checkpoint_every == 0:
             self.save_checkpoint()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, final
@@ -36,6 +36,7 @@ def connect(
     insecure_loopback: bool = False,
     timeout: float = 10.0,
     patience: float = 60.0,
+    say: Callable[[str], None] | None = None,
 ) -> Barrier:
     """Connect to a curator.
 
@@ -45,6 +46,7 @@ def connect(
         insecure_loopback: Speak without TLS, for a curator that serves so on loopback.
         timeout: Seconds to wait for the connection.
         patience: Seconds to keep trying later, when the curator is unreachable.
+        say: Told who is waited for, when connecting takes more than two seconds.
 
     Returns:
         The barrier; a context manager.
@@ -56,7 +58,7 @@ def connect(
     known = None if credentials is None else load_credentials(Path(credentials))
     connection = Connection(target, known, insecure_loopback=insecure_loopback)
     try:
-        connection.wait_until_ready(timeout)
+        connection.wait_until_ready(timeout, say=say)
     except BaseException:
         connection.close()
         raise

@@ -27,6 +27,8 @@ _OPTIONS = [
     ("grpc.max_reconnect_backoff_ms", 2_000),
 ]
 
+_SAY_AFTER_S = 2.0
+
 T = TypeVar("T")
 Request = TypeVar("Request")
 Response = TypeVar("Response")
@@ -70,20 +72,24 @@ class Connection:
             self._channel = grpc.secure_channel(target, _tls(credentials), options=_OPTIONS)
         self.stub = service_pb2_grpc.WeirServiceStub(self._channel)
 
-    def wait_until_ready(self, seconds: float) -> None:
+    def wait_until_ready(self, seconds: float, *, say: Callable[[str], None] | None = None) -> None:
         """Wait for the connection.
 
         Args:
             seconds: How long at most.
+            say: Told who is waited for, when that takes long.
 
         Raises:
             CuratorUnreachable: If nothing answers.
         """
-        try:
-            grpc.channel_ready_future(self._channel).result(timeout=seconds)
-        except grpc.FutureTimeoutError:
+        ready = grpc.channel_ready_future(self._channel)
+        if _is_ready(ready, min(seconds, _SAY_AFTER_S)):
+            return
+        if say is not None and seconds > _SAY_AFTER_S:
+            say(f"no answer from {self.target} yet; waiting up to {seconds:g} s")
+        if not _is_ready(ready, seconds - _SAY_AFTER_S):
             problem = unreachable(self.target, why_unreachable(self.target, self._authority))
-            raise problem from None
+            raise problem
 
     def call(
         self, method: Callable[..., Response], request: object, *, seconds: float, patience: float
@@ -136,6 +142,14 @@ class Connection:
     def close(self) -> None:
         """Close the channel."""
         self._channel.close()
+
+
+def _is_ready(ready: grpc.Future[None], seconds: float) -> bool:
+    try:
+        ready.result(timeout=max(0.0, seconds))
+    except grpc.FutureTimeoutError:
+        return False
+    return True
 
 
 def _tls(credentials: Credentials | None) -> grpc.ChannelCredentials:

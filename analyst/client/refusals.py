@@ -33,6 +33,7 @@ REFUSALS: Final[dict[str, type[RequestRefused]]] = {
     "DATASET_PAUSED": errors.DatasetPaused,
     "DATASET_RETIRED": errors.DatasetRetired,
     "TOO_MANY_RUNS": errors.TooManyRuns,
+    "TOO_MUCH_STATE": errors.TooMuchState,
     "NOT_PERMITTED": errors.NotPermitted,
     "POLICY_REFUSED": errors.PolicyRefused,
     "STEP_LOST": errors.StepLost,

@@ -22,13 +22,13 @@ from analyst.training.grid import make_grid
 _MOST_CLASSES = 20
 _IMAGES_PER_CLASS = 10
 _MOST_NUMBERED = 12  # classes up to which the cells of a confusion matrix carry numbers
+_LONG_NAME = 3
 _DPI = 110
 
 
-def classes_shown(data: LabelledImages) -> list[int]:
-    """Return the labels of the rows of `sample_grid`: the first 20."""
-    labels: list[int] = np.unique(data.labels)[:_MOST_CLASSES].tolist()
-    return labels
+def classes_shown(data: LabelledImages) -> list[str]:
+    """Return the names of the rows of `sample_grid`: the first 20."""
+    return [data.name_of(label) for label in _labels_shown(data)]
 
 
 def sample_grid(data: LabelledImages) -> bytes | None:
@@ -36,7 +36,7 @@ def sample_grid(data: LabelledImages) -> bytes | None:
     if data.images.shape[1] not in {1, 3}:
         return None
     rows = []
-    for label in classes_shown(data):
+    for label in _labels_shown(data):
         of_class = data.images[data.labels == label][:_IMAGES_PER_CLASS]
         missing = _IMAGES_PER_CLASS - len(of_class)
         blank = np.zeros((missing, *of_class.shape[1:]), np.uint8)
@@ -63,8 +63,9 @@ def confusion_chart(report: Report) -> bytes:
     axes = figure.add_subplot()
     image = axes.imshow(percent, cmap="Blues", vmin=0, vmax=100)
     ticks = range(0, len(report.labels), max(1, len(report.labels) // _MOST_CLASSES))
-    axes.set_xticks(ticks, [str(report.labels[tick]) for tick in ticks])
-    axes.set_yticks(ticks, [str(report.labels[tick]) for tick in ticks])
+    names = [report.names[tick].replace("$", r"\$") for tick in ticks]  # no formulas
+    axes.set_xticks(ticks, names, rotation=90 if max(map(len, names)) > _LONG_NAME else 0)
+    axes.set_yticks(ticks, names)
     axes.set_xlabel("given label")
     axes.set_ylabel("true label")
     axes.set_title(f"{report.classifier}: {100 * report.accuracy:.1f}%")
@@ -134,3 +135,8 @@ def _png(figure: Figure) -> bytes:
     stream = io.BytesIO()
     figure.savefig(stream, format="png", dpi=_DPI, metadata={"Software": None})
     return stream.getvalue()
+
+
+def _labels_shown(data: LabelledImages) -> list[int]:
+    labels: list[int] = np.unique(data.labels)[:_MOST_CLASSES].tolist()
+    return labels

@@ -30,6 +30,7 @@ class ClassRow:
     """How one class of the test set fared."""
 
     label: int
+    name: str  # of the class; its number if that is all that is known
     num_synthetic: int
     num_test: int
     recall: float  # of the test images of this class, the part that was recognised
@@ -44,14 +45,16 @@ class Report:
     accuracy: float
     rows: tuple[ClassRow, ...]
     labels: tuple[int, ...]  # of the confusion matrix: every label of either set
+    names: tuple[str, ...]  # of these classes
     confusion: tuple[tuple[int, ...], ...]  # test images by true label, then by given label
 
     def table(self) -> str:
         """Return the report as text."""
         lines = [f"{self.classifier}: accuracy {100 * self.accuracy:.1f}%"]
-        lines.append("  class  synthetic   test   recall  precision")
+        width = max(5, *(len(row.name) for row in self.rows))
+        lines.append(f"  {'class':>{width}s}  synthetic   test   recall  precision")
         lines += [
-            f"  {row.label:5d}  {row.num_synthetic:9,}  {row.num_test:5,}  "
+            f"  {row.name:>{width}s}  {row.num_synthetic:9,}  {row.num_test:5,}  "
             f"{100 * row.recall:6.1f}%  {100 * row.precision:8.1f}%"
             for row in self.rows
         ]
@@ -120,6 +123,7 @@ def _report(
     rows = tuple(
         ClassRow(
             label=int(label),
+            name=synthetic.name_of(int(label)),
             num_synthetic=int(np.sum(synthetic.labels == label)),
             num_test=int(confusion[index].sum()),
             recall=confusion[index, index] / int(confusion[index].sum()),
@@ -133,5 +137,6 @@ def _report(
         accuracy=float(np.mean(predicted == test.labels)),
         rows=rows,
         labels=tuple(labels.tolist()),
+        names=tuple(map(synthetic.name_of, labels.tolist())),
         confusion=tuple(map(tuple, confusion.tolist())),
     )

@@ -1,13 +1,14 @@
 """A synthetic set in three formats that other programs read: NPZ, image folder, IDX.
 
 npz      one file: `images` uint8 [N, H, W] or [N, C, H, W], `labels` [N]
-folder   OUT/LABEL/NUMBER.png, one folder per class; grey or colour
+folder   OUT/CLASS/NUMBER.png, one folder per class, by name if it is known; grey or colour
 idx      OUT/train-images-idx3-ubyte and OUT/train-labels-idx1-ubyte, as MNIST has them; images of
          several channels have four dimensions, [N, C, H, W], and idx4 in the name
 """
 
 from __future__ import annotations
 
+import re
 import struct
 from pathlib import Path
 from typing import assert_never
@@ -17,6 +18,8 @@ from PIL import Image
 
 from analyst.evaluation.choices import Format
 from analyst.evaluation.image_file import ImageFileError, LabelledImages, save_images
+
+_FOLDER_NAME = re.compile(r"[^\W_]([\w .+-]*[\w+-])?")
 
 
 def export_images(data: LabelledImages, file_format: Format, out: Path) -> None:
@@ -64,12 +67,23 @@ def _write_folder(data: LabelledImages, out: Path) -> None:
     if channels not in {1, 3}:
         message = f"a PNG has 1 or 3 channels, not {channels}"
         raise ImageFileError(message, "Export as npz or idx.")
-    label_digits, digits = len(str(int(data.labels.max()))), len(str(len(data.labels) - 1))
+    digits, names = len(str(len(data.labels) - 1)), _folder_names(data)
     for index, (image, label) in enumerate(zip(data.images, data.labels, strict=True)):
-        folder = out / f"{label:0{label_digits}d}"  # sorted by name is sorted by label
+        folder = out / names[int(label)]
         folder.mkdir(exist_ok=True)
         pixels = image[0] if channels == 1 else image.transpose(1, 2, 0)
         Image.fromarray(pixels).save(folder / f"{index:0{digits}d}.png")
+
+
+def _folder_names(data: LabelledImages) -> dict[int, str]:
+    """Return a folder for each label: the names of classes if all can be one, else numbers."""
+    labels: list[int] = np.unique(data.labels).tolist()
+    names = {label: data.name_of(label) for label in labels}
+    differ = len({name.casefold() for name in names.values()}) == len(names)
+    if data.classes and differ and all(map(_FOLDER_NAME.fullmatch, names.values())):
+        return names
+    width = len(str(labels[-1]))
+    return {label: f"{label:0{width}d}" for label in labels}  # sorted by name is sorted by label
 
 
 def _write_idx(data: LabelledImages, out: Path) -> None:

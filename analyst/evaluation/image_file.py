@@ -1,6 +1,7 @@
 """Labelled images in one NPZ file: `images` uint8 [N, H, W] or [N, C, H, W], `labels` [N].
 
-A file with both parts of a data set has `x_train`, `y_train`, `x_test`, `y_test` instead.
+`classes` has their names, if they are known. A file with both parts of a data set has `x_train`,
+`y_train`, `x_test`, `y_test` instead.
 Nothing is unpickled: a file with object arrays is refused.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +20,15 @@ from analyst.evaluation.errors import ImageFileError as ImageFileError
 
 @dataclass(frozen=True, slots=True)
 class LabelledImages:
-    """Images [N, C, H, W] as bytes, and labels [N]."""
+    """Images [N, C, H, W] as bytes, labels [N], and the names of classes, empty if not known."""
 
     images: npt.NDArray[np.uint8]
     labels: npt.NDArray[np.int64]
+    classes: tuple[str, ...] = ()
+
+    def name_of(self, label: int) -> str:
+        """Return the name of a class; its number if it has none."""
+        return self.classes[label] if 0 <= label < len(self.classes) else str(label)
 
 
 def save_images(path: Path, data: LabelledImages) -> None:
@@ -30,7 +36,8 @@ def save_images(path: Path, data: LabelledImages) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     images = data.images[:, 0] if data.images.shape[1] == 1 else data.images
     with path.open("wb") as file:
-        np.savez_compressed(file, images=images, labels=data.labels)
+        named: dict[str, Any] = {"classes": np.array(data.classes)} if data.classes else {}
+        np.savez_compressed(file, images=images, labels=data.labels, **named)
 
 
 def load_images(path: Path, *, part: Literal["train", "test"] = "train") -> LabelledImages:
@@ -52,6 +59,7 @@ def load_images(path: Path, *, part: Literal["train", "test"] = "train") -> Labe
             if "images" not in archive and f"x_{part}" in archive:
                 keys = (f"x_{part}", f"y_{part}")
             images, labels = archive[keys[0]], archive[keys[1]]
+            classes = archive["classes"] if "classes" in archive else np.array([], dtype=np.str_)
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         reason = getattr(error, "strerror", None) or str(error)
         message = f"cannot read images from {path}: {reason}"
@@ -64,7 +72,8 @@ def load_images(path: Path, *, part: Literal["train", "test"] = "train") -> Labe
     if labels.shape != images.shape[:1] or labels.dtype.kind not in "iu":
         message = f"{path}: labels are {labels.dtype} {labels.shape}"
         raise ImageFileError(message, _REMEDY)
-    return LabelledImages(images, labels.astype(np.int64))
+    named = classes.ndim == 1 and classes.dtype.kind == "U"
+    return LabelledImages(images, labels.astype(np.int64), tuple(classes.tolist()) if named else ())
 
 
 _REMEDY = "Give an NPZ file with images uint8 [N,H,W] or [N,C,H,W] and integer labels [N]."

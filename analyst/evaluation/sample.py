@@ -32,7 +32,7 @@ def sample_run(
         device: Torch device of the generator.
 
     Returns:
-        Bytes [N, C, H, W] and labels [N].
+        Bytes [N, C, H, W], labels [N], and the names of the data set's classes.
 
     Raises:
         CheckpointError: If there is no whole checkpoint.
@@ -48,4 +48,5 @@ def sample_run(
         message = f"the checkpoint in {directory} does not fit its recipe: {error}"
         raise CheckpointError(message, "Restore the directory from a backup.") from None
     images, labels = generate(model.to(device), count, randomness)
-    return LabelledImages(to_pixels(images), labels.numpy().astype(np.int64))
+    classes = tuple(map(str, manifest.dataset["classes"]))
+    return LabelledImages(to_pixels(images), labels.numpy().astype(np.int64), classes)

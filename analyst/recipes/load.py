@@ -22,6 +22,7 @@ _ADAPTER = TypeAdapter(Recipe)
 # pydantic puts the union's tag in a path
 _TAGS = {"dcgan", "mlp", "dp-merf", "dp-sinkhorn", "dp-swd", "gs-wgan-mean", "mean-embedding"}
 _TAGS |= {"gs-wgan-decoupled", "gs-wgan-round-robin"}
+_TAGS |= {"decoded", "dp-merf-ae"}
 _TAGS |= {"adversarial-dp-sinkhorn", "g-pate", "pate-gan"}
 
 
@@ -72,7 +73,7 @@ def load_recipe(name_or_file: str, overrides: Mapping[str, Any] | None = None) -
         message = f"recipe '{name_or_file}' is not valid TOML: {error}"
         raise RecipeError(message, "Correct the file at that place.") from None
     for key, value in (overrides or {}).items():
-        _put(table, key, value)
+        put_value(table, key, value)
     return recipe_from_dict(table, origin=f"recipe '{name_or_file}'")
 
 
@@ -116,7 +117,7 @@ def with_session(recipe: Recipe, overrides: Mapping[str, Any], *, origin: str) -
         raise RecipeError(message, "Only 'session' options may differ; or start a new run.")
     table = recipe_to_dict(recipe)
     for key, value in overrides.items():
-        _put(table, key, value)
+        put_value(table, key, value)
     return dataclasses.replace(recipe, session=recipe_from_dict(table, origin=origin).session)
 
 
@@ -124,7 +125,17 @@ def _is_toml(name: str) -> bool:
     return name.endswith(".toml")
 
 
-def _put(table: dict[str, Any], key: str, value: Any) -> None:
+def put_value(table: dict[str, Any], key: str, value: Any) -> None:
+    """Set one key of a recipe's table; of the two ways to give a rate the last one stays.
+
+    Args:
+        table: Sections as in the TOML file, in place.
+        key: Such as "optimizer.lr".
+        value: Wins over what the table has.
+
+    Raises:
+        RecipeError: If it is not SECTION.KEY.
+    """
     section, dot, name = key.partition(".")
     if not dot or not name or "." in name:
         message = f"'{key}' is not a key of a recipe"

@@ -15,6 +15,7 @@ from pydantic.dataclasses import dataclass
 from analyst.generators.labels import balanced_labels
 from analyst.recipes.adversarial_sinkhorn import AdversarialDpSinkhornConfig
 from analyst.recipes.dp_cgan import DpCganConfig
+from analyst.recipes.dp_merf_ae import DpMerfAeConfig
 from analyst.recipes.gs_wgan import (
     GsWganDecoupledConfig,
     GsWganMeanConfig,
@@ -246,6 +247,7 @@ class DpSwdConfig:
 MechanismConfig = (
     AdversarialDpSinkhornConfig
     | DpCganConfig
+    | DpMerfAeConfig
     | DpSinkhornConfig
     | DpSwdConfig
     | GPateConfig
@@ -272,7 +274,7 @@ def describe_cost(mechanism: MechanismConfig) -> str:
             return "every step asks the next critic; a round of them is charged in advance"
         case AdversarialDpSinkhornConfig() | GPateConfig() | PateGanConfig():
             return "every step asks a network of each shard, which hold all records; it is charged"
-        case MeanEmbeddingConfig():
+        case DpMerfAeConfig() | MeanEmbeddingConfig():
             return "one release is charged when the run opens; its steps are free"
         case _:
             assert_never(mechanism)

@@ -10,7 +10,8 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from analyst.generators.configs import GeneratorConfig
+from analyst.generators.configs import DecodedConfig, GeneratorConfig
+from analyst.recipes.dp_merf_ae import DpMerfAeConfig
 from analyst.recipes.mechanisms import MechanismConfig
 
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -96,4 +97,13 @@ class Recipe:
                 "free, so state a number"
             )
             raise ValueError(msg)
+        generator, mechanism = self.generator, self.mechanism
+        if isinstance(generator, DecodedConfig) != isinstance(mechanism, DpMerfAeConfig):
+            msg = "the generator 'decoded' and the mechanism 'dp-merf-ae' go together"
+            raise ValueError(msg)
+        if isinstance(generator, DecodedConfig) and isinstance(mechanism, DpMerfAeConfig):
+            for name in ("hidden_width", "code_width"):
+                if getattr(generator, name) != getattr(mechanism, name):
+                    msg = f"generator.{name} and mechanism.{name} must be the same"
+                    raise ValueError(msg)
         return self

@@ -76,7 +76,10 @@ class Outputs:
                 budget_epsilon=run.budget_epsilon,
             )
         )
-        if update.num_updates % session.metrics_every == 0 or update.step == run.num_steps:
+        is_last = update.step == run.num_steps
+        if update.gradient_norm == 0 and not is_last:
+            return  # nothing was updated
+        if update.num_updates % session.metrics_every == 0 or is_last:
             self._metrics.write(
                 "update",
                 {

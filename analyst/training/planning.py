@@ -6,9 +6,10 @@ import argparse
 from dataclasses import dataclass, replace
 from typing import Any
 
+from analyst.adaptation.config import AdaptationRecipe, DpSwdFeaturesConfig
 from analyst.plan_question import PlanQuestion
 from analyst.recipes import Recipe
-from analyst.recipes.mechanisms import describe_cost
+from analyst.recipes.mechanisms import MechanismConfig, describe_cost
 from analyst.rehearsal import BANNER, is_rehearsal, limit_text
 from analyst.screen import table_text
 from analyst.training.ports import BarrierPort, DatasetPort, PlanRangePort
@@ -110,19 +111,26 @@ def question_of(arguments: argparse.Namespace) -> PlanQuestion:
     )
 
 
-def make_plan(barrier: BarrierPort, recipe: Recipe, question: PlanQuestion) -> PlanReport:
+def make_plan(
+    barrier: BarrierPort,
+    recipe: Recipe | AdaptationRecipe,
+    question: PlanQuestion,
+    *,
+    dataset: str | None = None,
+) -> PlanReport:
     """Plan a recipe; charges nothing.
 
     Args:
         barrier: The curator.
         recipe: Data set and mechanism; its steps are asked if `question` asks nothing.
         question: Steps, an epsilon, or both.
+        dataset: In the place of the recipe's.
 
     Returns:
         The plan.
     """
     mechanism = recipe.mechanism
-    facts = barrier.describe(recipe.training.dataset)
+    facts = barrier.describe(dataset or recipe.training.dataset)
     steps, epsilon = question.num_steps, question.epsilon
     if not mechanism.pays_per_step:
         steps = 1  # its one release is all that is charged
@@ -133,8 +141,14 @@ def make_plan(barrier: BarrierPort, recipe: Recipe, question: PlanQuestion) -> P
     return PlanReport(
         facts=facts,
         kind=mechanism.kind,
-        cost=describe_cost(mechanism),
+        cost=_cost(mechanism),
         pays_per_step=mechanism.pays_per_step,
         question=asked,
         plan=barrier.plan_range(facts.name, mechanism.wire_name, parameters, asked),
     )
+
+
+def _cost(mechanism: MechanismConfig | DpSwdFeaturesConfig) -> str:
+    if isinstance(mechanism, DpSwdFeaturesConfig):
+        return "every step reads a fresh private sample without its labels, and is charged"
+    return describe_cost(mechanism)

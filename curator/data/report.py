@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from curator.data.survey import Survey
 
 MOST_NAMES = 20
 _MOST_SIZES = 8
+_OPTION = re.compile(r"add (--[a-z-]+) ([a-z]+)")  # as a refusal names what would take the file
+_CHANNELS = {"L": 1, "RGB": 3}
 PRIVATE = (
     "All of this is private: it is shown to you and to no analyst. The public facts of "
     "'curator dataset add' are what has been published about the data; never copy them from here."
@@ -29,6 +32,7 @@ def report_lines(survey: Survey, *, most_names: int = MOST_NAMES) -> Iterator[st
         yield f"formats: {_counts(survey.formats)}"
         yield f"modes: {_counts(survey.modes)}; bits a channel: {_counts(survey.depths)}"
         yield f"sizes, width x height: {_sizes(survey)}"
+    yield from _shape_line(survey)
     if survey.images:
         yield f"levels: {survey.lowest} to {survey.highest}"
     yield from _class_lines(survey)
@@ -41,6 +45,7 @@ def report_lines(survey: Survey, *, most_names: int = MOST_NAMES) -> Iterator[st
     yield from _duplicate_lines(survey, most_names)
     yield from _named("left out", survey.left_out, most_names)
     yield from _named("REFUSED", survey.refusals, most_names)
+    yield from _remedy_line(survey)
 
 
 def refusal_text(survey: Survey) -> str:
@@ -50,6 +55,28 @@ def refusal_text(survey: Survey) -> str:
         survey: With refusals.
     """
     return "\n".join(_named("not taken", survey.refusals, MOST_NAMES))
+
+
+def _shape_line(survey: Survey) -> Iterator[str]:
+    """Name the option of the shape, where all images have one."""
+    if len(survey.sizes) == len(survey.modes) == 1:
+        ((width, height),), (mode,) = survey.sizes, survey.modes
+        channels = survey.channels or _CHANNELS.get(mode)
+        if channels is not None:
+            yield f"all have one shape: --image-shape {channels}x{height}x{width}"
+
+
+def _remedy_line(survey: Survey) -> Iterator[str]:
+    """Name the options that would take all that an option can take."""
+    options: dict[str, str] = {}
+    taken = 0
+    for _, why in survey.refusals:
+        parts = [_OPTION.search(part) for part in why.split("; ")]
+        taken += all(parts)
+        options |= {found[1]: found[2] for found in parts if found and found[1] not in options}
+    if taken:
+        words = " ".join(f"{name} {value}" for name, value in options.items())
+        yield f"with {words} {taken} of the {len(survey.refusals)} refused would be taken"
 
 
 def _class_lines(survey: Survey) -> Iterator[str]:

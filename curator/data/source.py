@@ -96,7 +96,7 @@ def _survey_arrays(source: str, images: LabelledImages, options: SourceOptions) 
     found = [declared.get(label, str(label)) for label in np.unique(images.labels).tolist()]
     survey = Survey(source=source, classes=tuple(dict.fromkeys((*declared.values(), *found))))
     shape, want = images.levels.shape[1:], options.conversion.shape
-    survey.sizes[shape[2], shape[1]] = len(labels)
+    survey.channels, survey.sizes[shape[2], shape[1]] = shape[0], len(labels)
     survey.modes[f"{shape[0]} channels"] = len(labels)
     if want is not None and shape != want:
         why = f"shape {shape}, declared is {want}: declare the shape that the images have"

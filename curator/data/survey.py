@@ -36,6 +36,7 @@ class Survey:
     lowest: int = 255
     highest: int = 0
     num_mixed_duplicates: int = 0
+    channels: int | None = None  # of arrays, which have no mode
     group_sizes: Counter[str] = field(default_factory=Counter)
     group_classes: dict[str, set[str]] = field(default_factory=dict)
     _first: dict[bytes, tuple[str, str]] = field(default_factory=dict)

@@ -26,6 +26,7 @@ from curator.divergences.feature_extractors import (
 )
 from curator.divergences.packed import pack_ensemble, unpack_ensemble
 from curator.mechanisms.adversarial_dp_sinkhorn_spec import (
+    HEADS,
     AdversarialDpSinkhornSpec,
     extractor_shape,
     feature_cost,
@@ -39,8 +40,6 @@ from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import Release
 from curator.sanitizer.averaged import release_critic_mean
 from curator.sanitizer.post_process import post_process
-
-_HEADS: Final = ("score", "classes")
 
 
 @final
@@ -142,7 +141,7 @@ class AdversarialDpSinkhorn:
         """
         spec = self.spec
         first = initial_critics(self._shape, spec.num_extractors, spec.extractor_seed)
-        extractors = {n: v.to(compute_device()) for n, v in first.items() if n not in _HEADS}
+        extractors = {n: v.to(compute_device()) for n, v in first.items() if n not in HEADS}
         return ExtractorState(shards=self._shards(batches), ensemble=Ensemble.start(extractors))
 
     def gradient(

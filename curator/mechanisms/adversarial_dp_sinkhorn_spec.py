@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -12,6 +12,12 @@ from curator.divergences.feature_extractors import FeatureCost
 from curator.divergences.schedule import public_diameter, published
 from curator.errors import MalformedRequest
 from curator.mechanisms.specification import MAX_ROWS, NoiseMultiplier, Specification
+from curator.mechanisms.state_size import (
+    LABEL_FLOATS,
+    networks_bytes,
+    rows_bytes,
+    shards_bytes,
+)
 from curator.privacy.records import ImageSpace
 from curator.sanitizer.averaged import MAX_CRITICS, fine_radius
 
@@ -20,6 +26,7 @@ _MAX_SHARD_BYTES = 1 << 30
 _MAX_PARAMETERS = 1 << 27  # of all extractors
 _MAX_STEP_WORK = 1 << 41  # multiplications of features and distances
 _MAX_PAIRS = 1 << 22  # of an image and a record, of one extractor
+HEADS: Final = ("score", "classes")  # of a critic; extractors have none
 
 
 class AdversarialDpSinkhornSpec(Specification):
@@ -60,6 +67,16 @@ class AdversarialDpSinkhornSpec(Specification):
     def num_rows(self) -> int:
         """Rows of every step: n + n'."""
         return self.num_samples + self.num_debias
+
+    def kept_bytes(self, space: ImageSpace) -> int:
+        """Return the bytes of the shards, and of extractors with Adam's moments."""
+        shards = shards_bytes(self.num_extractors, self.shard_capacity, space)
+        shape = extractor_shape(self, space)
+        return shards + networks_bytes(shape, self.num_extractors, without=HEADS)
+
+    def journal_bytes(self, space: ImageSpace) -> int:
+        """Return the bytes of the samples of a step."""
+        return rows_bytes(self.num_rows, space.dimension + LABEL_FLOATS)
 
 
 def extractor_shape(spec: AdversarialDpSinkhornSpec, space: ImageSpace) -> CriticShape:

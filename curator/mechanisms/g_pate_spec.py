@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from curator.errors import MalformedRequest
+from curator.mechanisms.state_size import LABEL_FLOATS, rows_bytes
 from curator.mechanisms.teachers import TeacherSpec
 from curator.privacy.records import ImageSpace
 from curator.sanitizer.averaged import fine_radius
@@ -55,6 +56,10 @@ class GPateSpec(TeacherSpec):
             num_questions=self.num_samples * self.num_projections,
             num_options=self.num_bins,
         )
+
+    def journal_bytes(self, space: ImageSpace) -> int:
+        """Return the bytes of the samples of a step."""
+        return rows_bytes(self.num_samples, space.dimension + LABEL_FLOATS)
 
 
 def check_projections(spec: GPateSpec, space: ImageSpace) -> None:

@@ -16,6 +16,7 @@ from curator.divergences.random_features import FourierFeatures, fourier_feature
 from curator.divergences.scattering import LARGEST_COEFFICIENT, Scattering
 from curator.errors import MalformedRequest
 from curator.mechanisms.specification import MAX_ROWS, NoiseMultiplier, Specification
+from curator.mechanisms.state_size import rows_bytes
 from curator.privacy.records import ImageSpace
 
 _MAX_FREQUENCY_VALUES = 1 << 26  # 256 MiB in float32
@@ -75,6 +76,11 @@ class MeanEmbeddingSpec(Specification):
             raise ValueError(msg)
         return self
 
+    def kept_bytes(self, space: ImageSpace) -> int:
+        """Return the bytes of the public frequencies, and of the release."""
+        frequencies = _num_frequency_values(self, space) + self.width  # and bandwidths
+        return rows_bytes(1, frequencies + 2 * (self.width + 1) * space.num_classes)
+
 
 def feature_map(spec: MeanEmbeddingSpec, space: ImageSpace) -> FeatureMap:
     """Build the map of a specification.
@@ -92,11 +98,9 @@ def feature_map(spec: MeanEmbeddingSpec, space: ImageSpace) -> FeatureMap:
     Privacy:
         Reads the request and public facts only.
     """
-    scattering = Scattering(channels=space.channels, height=space.height, width=space.width)
-    values = spec.num_features * space.dimension
-    values += spec.num_scattering_features * scattering.num_coefficients
+    scattering = _scattering(space)
     if (
-        values // 2 > _MAX_FREQUENCY_VALUES
+        _num_frequency_values(spec, space) > _MAX_FREQUENCY_VALUES
         or (spec.width + 1) * space.num_classes > _MAX_RELEASED_VALUES
         or (spec.num_scattering_features and scattering.num_coefficients > _MAX_COEFFICIENTS)
     ):
@@ -120,6 +124,16 @@ def feature_map(spec: MeanEmbeddingSpec, space: ImageSpace) -> FeatureMap:
     if len(parts) == 1:
         return parts[0]
     return MixedFeatures(first=parts[0], second=parts[1], share=spec.scattering_share)
+
+
+def _scattering(space: ImageSpace) -> Scattering:
+    return Scattering(channels=space.channels, height=space.height, width=space.width)
+
+
+def _num_frequency_values(spec: MeanEmbeddingSpec, space: ImageSpace) -> int:
+    values = spec.num_features * space.dimension
+    values += spec.num_scattering_features * _scattering(space).num_coefficients
+    return values // 2
 
 
 def _scattering_frequencies(spec: MeanEmbeddingSpec, num_coefficients: int) -> FourierFeatures:

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from curator.divergences.critics import CriticShape
 from curator.errors import MalformedRequest
 from curator.mechanisms.specification import MAX_ROWS
+from curator.mechanisms.state_size import networks_bytes, rows_bytes
 from curator.mechanisms.teachers import TeacherSpec
 from curator.privacy.records import ImageSpace
 from curator.sanitizer.votes import Ballot, count_scale
@@ -56,6 +57,14 @@ class PateGanSpec(TeacherSpec):
     def ballot(self) -> Ballot:
         """What every teacher is asked in a step."""
         return Ballot(num_voters=self.num_teachers, num_questions=self.num_labelled, num_options=1)
+
+    def kept_bytes(self, space: ImageSpace) -> int:
+        """Return the bytes of teachers, of the student, and of the questions it remembers."""
+        sides = 2 if self.labels == "relative" else 1
+        numbers = sides * space.dimension + space.num_classes + 1
+        most = (self.pool_steps + 1) * self.num_labelled  # the oldest go after the newest come
+        student = networks_bytes(student_shape(self, space), 1) + rows_bytes(most, numbers)
+        return super().kept_bytes(space) + student
 
 
 def student_shape(spec: PateGanSpec, space: ImageSpace) -> CriticShape:

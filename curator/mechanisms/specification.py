@@ -39,6 +39,28 @@ class Specification(BaseModel):
         frozen=True, strict=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True
     )
 
+    def kept_bytes(self, space: ImageSpace) -> int:  # noqa: ARG002 - one signature
+        """Return the bytes that an open run keeps between its steps, at most.
+
+        Args:
+            space: Public image space of the data set.
+
+        Privacy:
+            A sum of public numbers.
+        """
+        return 0
+
+    def journal_bytes(self, space: ImageSpace) -> int:  # noqa: ARG002 - one signature
+        """Return the bytes of one step's samples, where they are kept on the disk for a while.
+
+        Args:
+            space: Public image space of the data set.
+
+        Privacy:
+            A product of public numbers.
+        """
+        return 0
+
 
 def canonical_json(specification: Specification) -> str:
     """Return the one text of a specification: sorted keys, no blanks; what the ledger stores.

@@ -26,6 +26,7 @@ from curator.divergences.progress import told
 from curator.errors import MalformedRequest
 from curator.mechanisms.shards import Shards, gather_shards
 from curator.mechanisms.specification import MAX_ROWS, NoiseMultiplier, Specification
+from curator.mechanisms.state_size import networks_bytes, shards_bytes
 from curator.privacy.private import Private, SealedError
 from curator.privacy.records import ImageSpace, RecordBatch
 from curator.sanitizer.votes import MAX_VOTERS
@@ -58,6 +59,11 @@ class TeacherSpec(Specification):
     warm_start_steps: Annotated[int, Field(ge=0, le=10_000)]
     teacher_learning_rate: Annotated[float, Field(gt=0, le=1)]
     gradient_penalty: Annotated[float, Field(ge=0, le=1e3)]
+
+    def kept_bytes(self, space: ImageSpace) -> int:
+        """Return the bytes of the shards, and of teachers with Adam's moments."""
+        shards = shards_bytes(self.num_teachers, self.shard_capacity, space)
+        return shards + networks_bytes(teacher_shape(self, space), self.num_teachers)
 
 
 def teacher_shape(spec: TeacherSpec, space: ImageSpace) -> CriticShape:

@@ -31,6 +31,7 @@ STATUS: Final[dict[type[errors.CuratorError], HTTPStatus]] = {
     errors.DatasetPaused: HTTPStatus.CONFLICT,
     errors.DatasetRetired: HTTPStatus.GONE,
     errors.TooManyRuns: HTTPStatus.CONFLICT,
+    errors.TooMuchState: HTTPStatus.CONFLICT,
     errors.NotPermitted: HTTPStatus.FORBIDDEN,
     errors.PolicyRefused: HTTPStatus.FORBIDDEN,
     errors.StepLost: HTTPStatus.GONE,

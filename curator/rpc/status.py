@@ -26,6 +26,7 @@ STATUS: dict[type[errors.CuratorError], grpc.StatusCode] = {
     errors.DatasetPaused: grpc.StatusCode.FAILED_PRECONDITION,
     errors.DatasetRetired: grpc.StatusCode.FAILED_PRECONDITION,
     errors.TooManyRuns: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.TooMuchState: grpc.StatusCode.FAILED_PRECONDITION,
     errors.NotPermitted: grpc.StatusCode.PERMISSION_DENIED,
     errors.PolicyRefused: grpc.StatusCode.PERMISSION_DENIED,
     errors.StepLost: grpc.StatusCode.ALREADY_EXISTS,

@@ -41,6 +41,7 @@ class Context:
     holder: str  # this process, in the ledger's words
     max_samples: int
     max_open_runs: int = 64  # of one analyst, over all data sets
+    max_state_bytes: int = 4 << 30  # of what all open runs keep between steps
     check_holder: Callable[[], None] = lambda: None  # raises HolderLost when others may adopt
     load: Callable[[str], ServedDataset | None] = lambda _: None  # of a data set added since
     preparing: Executor | None = None  # for steps that make a state, so that others do not wait

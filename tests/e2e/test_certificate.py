@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from analyst.certificate import CertificateError, verify_certificate
+from analyst.cli import main
 from analyst.client.credentials import load_credentials
+from analyst.config import ExitCode
 from curator.ledger.sql import SqlLedger
 from tests.e2e.conftest import SINKHORN, Local, batch, credentials, digits_folder, run_cli
 
@@ -81,3 +83,23 @@ def test_the_command(local: Local, certificate: Path) -> None:
     done = run_cli("analyst", "certificate", "verify", str(certificate), *of)
     assert done.returncode != 0
     assert "Traceback" not in done.stderr
+
+
+def test_its_analyst_fetches_a_lost_one_and_nobody_else(local: Local, tmp_path: Path) -> None:
+    with local.connect() as barrier:
+        run = barrier.open_run("digits", "dp-sinkhorn", SINKHORN, num_steps=3)
+
+    def fetch(name: str, out: Path) -> int:
+        access = ["--curator", f"localhost:{local.curator.rpc.port}"]
+        access += ["--credentials", str(credentials(local.folder, name))]
+        return main(["certificate", "fetch", run.run_id, *access, "--out", str(out)])
+
+    found = tmp_path / "found.json"
+    assert fetch("alice", found) == ExitCode.FAILED  # it is open still
+    with local.connect() as barrier:
+        barrier.resume_run(run.run_id).close()
+    assert fetch("bob", found) == ExitCode.REFUSED
+    assert not found.exists()
+    assert fetch("alice", found) == ExitCode.OK
+    key = load_credentials(credentials(local.folder, "alice")).certificate_key
+    assert verify_certificate(found, key)["run"]["id"] == run.run_id

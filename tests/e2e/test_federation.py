@@ -36,6 +36,7 @@ from curator.ledger.export import export_jsonl, verify_export
 from curator.ledger.records import RunState
 from curator.ledger.sql import SqlLedger
 from tests.e2e.conftest import Process, credentials
+from tests.fakes.adaptation import table, toml, write_digits
 from tests.fakes.facts import small_facts
 
 pytestmark = pytest.mark.e2e
@@ -283,3 +284,35 @@ def test_embeddings_of_both_are_added_and_no_curator_is_needed_afterwards(
     total = load_embedding(both.out / "embedding.safetensors").sums_KR
     torch.testing.assert_close(total, parts[0] + parts[1], rtol=0, atol=0)
     assert [both.ledger(k).is_open for k in (0, 1)] == [False, False]
+
+
+def test_a_classifier_is_adapted_to_both_without_labels(
+    pair: Callable[..., Pair], serve: Serve, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = pair(10.0, 10.0)
+    source, file = write_digits(tmp_path / "source.npz"), tmp_path / "recipe.toml"
+    changes = {"steps": 8, "warm_up": 300, "updates_per_step": 3, "seed": 1}
+    file.write_text(
+        toml(table(session__retry_for_s=1.0) | {"training": table()["training"] | changes})
+    )
+    adapt = ["adapt", "train", "--source", str(source), "--out", str(both.out)]
+    both.processes[1].kill()
+    code = main([*adapt, *both.access(), "--recipe", str(file)])
+    assert code == ExitCode.UNREACHABLE  # nothing was opened at the other
+    assert not (both.out / "federation.json").exists()
+
+    both.processes[1] = serve(both.folders[1])
+    assert main([*adapt, *both.access(), "--recipe", str(file)]) == ExitCode.OK
+    for position, folder in enumerate(both.folders):
+        run = both.ledger(position)
+        assert (run.used, run.is_open) == (8, False)
+        (path,) = (both.out / "certificates").glob(f"{position + 1}-*.json")
+        statement = verify_certificate(
+            path, load_credentials(credentials(folder, "alice")).certificate_key
+        )
+        assert statement["run"]["used_steps"] == 8
+    assert main([*adapt, *both.access(), "--resume"]) == ExitCode.OK  # nothing is left to do
+    capsys.readouterr()
+    test = write_digits(tmp_path / "test.npz", 400, 1300)
+    assert main(["adapt", "test", str(both.out), "--test", str(test), "--json"]) == ExitCode.OK
+    assert json.loads(capsys.readouterr().out)["accuracy"] > 0.75

@@ -253,6 +253,14 @@ class FakeRun:
         self.next_step += 1
         return gradient
 
+    def feature_gradient(self, features: Tensor, weights: bytes) -> Tensor:
+        """Pull features to those of this curator: its noise level, the same in all of them."""
+        self.barrier.before_gradient(self)
+        self.barrier.asked.append((self.next_step, hashlib.sha256(weights).hexdigest()))
+        self.account.used = max(self.account.used, self.next_step)
+        self.next_step += 1
+        return features - self.barrier.noise_std
+
     def backward(self, images: Tensor, labels: Tensor) -> None:
         torch.autograd.backward([images], [self.gradient(images.detach(), labels)])
 

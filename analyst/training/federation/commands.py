@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analyst.recipes import load_recipe
+from analyst.adaptation.load import load_either
 from analyst.recipes.flags import read_overrides
 from analyst.screen import Screen
 from analyst.training.federation.config import FederationConfig
@@ -62,7 +62,7 @@ def _train(given: Together) -> SessionResult:
 
 def _plan(given: Together) -> None:
     arguments = given.arguments
-    recipe = load_recipe(arguments.recipe, read_overrides(arguments))
+    recipe = load_either(arguments.recipe, read_overrides(arguments))
     with given.members() as members:
         plans(members, recipe, question_of(arguments), given.screen)
 

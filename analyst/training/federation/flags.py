@@ -47,7 +47,7 @@ def add_rule(parser: argparse.ArgumentParser) -> None:
     """Add how several curators go together.
 
     Args:
-        parser: Of `analyst train`.
+        parser: Of a command that trains.
     """
     group = parser.add_argument_group("several curators")
     group.add_argument(

@@ -4,7 +4,7 @@ Each ledger says which step of its own run is next; this object only counts roun
 round are kept until it is complete, so a curator that has answered is not charged again while
 another is waited for. What decides whom a round asks is public: order, weights, step counts.
 
-Shapes: N images, C channels, H height, W width; K curators.
+Shapes: N images or rows of features, C channels, H height, W width; K curators.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from operator import methodcaller
 from typing import final
 
 import torch
@@ -23,13 +24,15 @@ from analyst.training.federation.folder import FederationFolder
 from analyst.training.federation.member import Member
 from analyst.training.federation.rule import Combine, OnLoss, Rule
 from analyst.training.federation.schedule import asked, rounds_left
+from analyst.training.ports import RunPort
 
+Ask = Callable[[RunPort], Tensor]
 Say = Callable[[str], None]
 
 
 @final
 class FederatedRun:
-    """Implements `analyst.training.ports.RunPort` over several runs."""
+    """Implements `RunPort`, and an adaptation's `FeatureRunPort`, over several runs."""
 
     def __init__(
         self,
@@ -57,7 +60,7 @@ class FederatedRun:
         self._folder = folder
         self._say = say
         self._clock = clock
-        self._images: Tensor | None = None
+        self._sent: Tensor | None = None
         self._since = 0.0
         self._asked: list[Member] = []
         self._answers: dict[str, Tensor | None] = {}  # None: charged, and its answer is gone
@@ -124,20 +127,36 @@ class FederatedRun:
             StepLost: If the round is charged and no answer of it is left.
             AnalystError: As the curator said whose loss ends the training.
         """
-        if images is not self._images:
-            self._images, self._since = images, self._clock()
+        return self._round(images, methodcaller("gradient", images, labels))
+
+    def feature_gradient(self, features: Tensor, weights: bytes) -> Tensor:
+        """Return the combined gradient of one round of a mechanism on features.
+
+        Args:
+            features: [N, F]; the same object again goes on with the same round.
+            weights: Of the extractor that made them.
+
+        Returns:
+            As `gradient`, and it raises the same.
+        """
+        return self._round(features, methodcaller("feature_gradient", features, weights))
+
+    def close(self) -> None:
+        """End all runs and keep their certificates; a curator that fails is named, not raised."""
+        close_members(self._members, self._executor, folder=self._folder, say=self._say)
+        self._save()
+
+    def _round(self, sent: Tensor, ask: Ask) -> Tensor:
+        """Ask those whose turn it is until none of them is missing."""
+        if sent is not self._sent:
+            self._sent, self._since = sent, self._clock()
             self._asked, self._answers, self._silent = [], {}, set()
         while True:
             self._asked = [one for one in self._asked if one.problem is None] or self._whose_turn()
             missing = [one for one in self._asked if one.name not in self._answers]
             if not missing:
                 return self._finish_round()
-            self._ask(missing, images, labels)
-
-    def close(self) -> None:
-        """End all runs and keep their certificates; a curator that fails is named, not raised."""
-        close_members(self._members, self._executor, folder=self._folder, say=self._say)
-        self._save()
+            self._ask(missing, ask)
 
     def _epsilons(self) -> list[tuple[float, float, float]]:
         runs = [member.run for member in self._members if member.run is not None]
@@ -161,7 +180,7 @@ class FederatedRun:
             raise self._problem or RunClosed("RUN_CLOSED", "No curator has a step left.")
         return [self._members[position] for position in chosen]
 
-    def _ask(self, missing: Sequence[Member], images: Tensor, labels: Tensor) -> None:
+    def _ask(self, missing: Sequence[Member], ask: Ask) -> None:
         """Ask several at once and keep their answers.
 
         Raises:
@@ -171,7 +190,7 @@ class FederatedRun:
         for member in missing:
             if member.run is not None:
                 step = member.run.next_step
-                submitted = self._executor.submit(member.run.gradient, images, labels)
+                submitted = self._executor.submit(ask, member.run)
                 futures.append((member, member.run, step, submitted))
         troubles: list[tuple[Member, AnalystError]] = []
         for member, run, step, future in futures:
@@ -210,8 +229,8 @@ class FederatedRun:
         Raises:
             AnalystError: If the step of every curator was charged and its answer is gone.
         """
-        images, answers, members = self._images, self._answers, self._asked
-        self._images, self._asked, self._answers = None, [], {}
+        sent, answers, members = self._sent, self._answers, self._asked
+        self._sent, self._asked, self._answers = None, [], {}
         self.next_step += 1
         left = self._rounds_left()
         # with a ledger that went ahead of the others there may be fewer rounds than were planned
@@ -223,12 +242,12 @@ class FederatedRun:
             for member in members
             if (answer := answers[member.name]) is not None
         ]
-        if images is None or not weighted:
+        if sent is None or not weighted:
             raise self._gone or RunClosed("RUN_CLOSED", "No curator has a step left.")
         if self._rule.combine is Combine.ROUND_ROBIN or len(weighted) == 1:
             return weighted[0][1]
         total = sum(weight for weight, _ in weighted)
-        gradient = torch.zeros_like(images)
+        gradient = torch.zeros_like(sent)
         for weight, answer in weighted:  # in the public order, so that sums round alike
             gradient.add_(answer, alpha=weight / total)
         return gradient

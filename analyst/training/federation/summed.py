@@ -51,6 +51,9 @@ def release_sum(
     if mechanism.pays_per_step:
         message = f"{mechanism.kind} pays for every step and has no release to add"
         raise FederationError(message, "Choose --combine mean or round-robin.")
+    if mechanism.kind == "dp-merf-ae":
+        message = "every curator has an encoder of its own, so sums of codes' features do not add"
+        raise FederationError(message, "Choose a recipe of mean-embedding.")
     if path.exists():
         message = f"{path} exists already"
         raise EmbeddingError(

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from analyst.adaptation.config import AdaptationRecipe
 from analyst.errors import AnalystError
 from analyst.plan_question import PlanQuestion
 from analyst.recipes import Recipe
@@ -45,7 +46,10 @@ def budgets(members: Sequence[Member], dataset: str | None, screen: Screen) -> N
 
 
 def plans(
-    members: Sequence[Member], recipe: Recipe, question: PlanQuestion, screen: Screen
+    members: Sequence[Member],
+    recipe: Recipe | AdaptationRecipe,
+    question: PlanQuestion,
+    screen: Screen,
 ) -> None:
     """Show what steps cost at every curator, and what an epsilon buys there; nothing is charged.
 
@@ -57,7 +61,7 @@ def plans(
     """
 
     def ask(member: Member, barrier: BarrierPort) -> Said:
-        report = make_plan(barrier, recipe_of(member, recipe), question)
+        report = make_plan(barrier, recipe, question, dataset=member.config.dataset)
         return report.text(), report.to_json()
 
     _show_each(members, ask, screen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from analyst.cli import Connect, main
 from analyst.config import ConnectionConfig, ExitCode
 from analyst.errors import CuratorUnreachable
+from tests.fakes.adaptation import table, toml
 from tests.fakes.barrier import FakeBarrier, FakeDataset, FakeRun, make_error
 
 TRAIN = ["train", "--curator", "localhost:1", "--insecure-loopback"]
@@ -58,6 +60,7 @@ def test_train_until_refused_then_sample_and_evaluate(
     with np.load(tmp_path / "s.npz", allow_pickle=False) as archive:
         assert archive["images"].shape == (40, 8, 8)
         assert np.bincount(archive["labels"]).tolist() == [4] * 10
+        assert archive["classes"].tolist() == list("0123456789")
     argv = ["evaluate", str(tmp_path / "s.npz"), "--test", str(tmp_path / "s.npz")]
     assert main([*argv, "--classifier", "logistic"]) == ExitCode.OK
     assert "logistic: accuracy" in capsys.readouterr().out
@@ -167,9 +170,55 @@ def test_a_fault_is_hidden_behind_debug(
 
 def test_recipes_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["recipes"]) == ExitCode.OK
-    assert "dp-merf-mnist" in capsys.readouterr().out
-    assert main(["recipes", "dp-merf-mnist"]) == ExitCode.OK
-    assert "[mechanism]" in capsys.readouterr().out
+    train, adapt = capsys.readouterr().out.split("for 'analyst adapt train':")
+    assert "dp-merf-mnist" in train
+    assert "mnist-to-usps" in adapt
+    for name in ("dp-merf-mnist", "usps-to-mnist"):
+        assert main(["recipes", name]) == ExitCode.OK
+        assert "[mechanism]" in capsys.readouterr().out
+    assert main(["recipes", "--json"]) == ExitCode.OK
+    listed = {one["name"]: one["command"] for one in json.loads(capsys.readouterr().out)}
+    assert listed["dp-merf-mnist"] == "train"
+    assert listed["usps-to-mnist"] == "adapt train"
+
+
+def test_an_adaptation_is_planned_like_a_training(
+    barrier: FakeBarrier, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(toml(table(training__steps=4)))
+    access = ["--curator", "localhost:1", "--insecure-loopback"]
+    for recipe, steps in (("mnist-to-usps", 800), (str(file), 4)):
+        argv = ["plan", *access, "--recipe", recipe, "--mechanism-sampling-rate", "0.1"]
+        assert main(argv, connect=connect_to(barrier)) == ExitCode.OK
+        text = capsys.readouterr().out
+        assert "mechanism   dp-swd-features: every step reads a fresh private sample" in text
+        assert f"{steps:,} steps: epsilon {steps}.0000 in total afterwards" in text
+    both = [*access, "--curator", "localhost:2"]
+    assert main(["plan", *both, "--recipe", str(file)], connect=connect_to(barrier)) == ExitCode.OK
+    assert capsys.readouterr().out.count("mechanism   dp-swd-features") == 2
+    assert not barrier.opened
+
+
+def test_a_certificate_is_fetched_again(
+    barrier: FakeBarrier,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    barrier.open_run("digits", "dp-sinkhorn", {}, num_steps=1)
+    access = ["--curator", "localhost:1", "--insecure-loopback"]
+    out = tmp_path / "new" / "certificate.json"
+    fetch = ["certificate", "fetch", "run-0", *access, "--out", str(out)]
+    assert main(fetch, connect=connect_to(barrier)) == ExitCode.FAILED
+    assert "run run-0 is open still" in capsys.readouterr().err
+    assert not out.exists()
+    monkeypatch.setattr(FakeRun, "certificate", '{"signed": 1}', raising=False)
+    assert main(fetch, connect=connect_to(barrier)) == ExitCode.OK
+    assert json.loads(out.read_text()) == {"signed": 1}
+    out.write_text("mine")
+    assert main(fetch, connect=connect_to(barrier)) == ExitCode.FAILED
+    assert out.read_text() == "mine"
 
 
 def test_usage_errors_and_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from analyst.evaluation import ImageFileError, evaluate, load_images, save_images
+from analyst.evaluation.charts import confusion_chart
 from analyst.evaluation.classifier import PAPER_CLASSIFIERS, SUITE_CLASSIFIERS, Classifier
 from analyst.evaluation.image_file import LabelledImages
 
@@ -50,6 +52,19 @@ def test_labels_need_not_start_at_zero_nor_be_the_same() -> None:
         assert report.labels == (5, 8, 11, 99)
         assert report.confusion[3][2] == 20  # told apart, under the only name it knows
         assert [row.num_synthetic for row in report.rows] == [40, 40, 0]
+
+
+def test_classes_are_named_where_names_are_known() -> None:
+    synthetic = replace(_images(120, 0), classes=("circle", "cross", "square"))
+    report = evaluate(synthetic, _images(60, 1), "logistic")
+    assert report.names == ("circle", "cross", "square")
+    assert [row.name for row in report.rows] == ["circle", "cross", "square"]
+    head, *rows = report.table().splitlines()[1:]
+    assert len({len(line) for line in (head, *rows)}) == 1  # in columns
+    assert rows[2].split()[0] == "square"
+    assert confusion_chart(replace(report, names=("$", "a_b", "$\\frac$"))).startswith(b"\x89PNG")
+    bare = evaluate(_images(120, 0), _images(60, 1), "logistic")
+    assert bare.names == ("0", "1", "2")
 
 
 def test_the_suite_has_thirteen_and_begins_with_the_papers_three() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from analyst.cli import main
 from analyst.config import ExitCode
 from analyst.evaluation import ImageFileError, save_images
 from analyst.evaluation.export import export_images
-from analyst.evaluation.image_file import LabelledImages
+from analyst.evaluation.image_file import LabelledImages, load_images
 from curator.data.idx import read_idx
 from curator.data.readers import read_source
 
@@ -81,3 +82,21 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert len(read_source(str(tmp_path / "idx")).labels) == 12
     assert main(argv) == ExitCode.FILES
     assert "what to do: " in capsys.readouterr().err
+
+
+def test_folders_carry_the_names_of_classes(tmp_path: Path) -> None:
+    named = dataclasses.replace(_data(), classes=tuple(f"kind {k}" for k in range(11)))
+    save_images(tmp_path / "named.npz", named)
+    assert load_images(tmp_path / "named.npz").classes == named.classes
+    argv = ["export", str(tmp_path / "named.npz"), "--format", "folder", "--out"]
+    assert main([*argv, str(tmp_path / "f")]) == ExitCode.OK
+    assert sorted(path.name for path in (tmp_path / "f").iterdir()) == sorted(named.classes)
+
+
+@pytest.mark.parametrize("bad", ["../up", "a/b", "..", "", ".hidden", "KIND 1", "dot.", "nul\0"])
+def test_names_that_cannot_be_folders_are_numbers(tmp_path: Path, bad: str) -> None:
+    classes = tuple(bad if k == 0 else f"kind {k}" for k in range(11))
+    export_images(dataclasses.replace(_data(), classes=classes), "folder", tmp_path / "f")
+    names = sorted(path.name for path in (tmp_path / "f").iterdir())
+    assert names == [f"{label:02d}" for label in range(11)]
+    assert [path.name for path in tmp_path.iterdir()] == ["f"]

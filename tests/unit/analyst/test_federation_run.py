@@ -49,6 +49,31 @@ def test_gradients_are_averaged_by_public_weights() -> None:
     assert run.run_id == "run-0+run-0"
 
 
+def test_gradients_of_features_are_averaged_alike() -> None:
+    barriers = [FakeBarrier(noise_std=1.0), FakeBarrier(noise_std=5.0)]
+    run, _ = _run(barriers)
+    features = torch.rand((6, 3), generator=torch.Generator().manual_seed(0))
+    answer = run.feature_gradient(features, b"weights")
+    torch.testing.assert_close(answer, features - (0.25 * 1.0 + 0.75 * 5.0))
+    assert barriers[0].asked == barriers[1].asked
+    turns, _ = _run(barriers, combine="round-robin")
+    answers = [turns.feature_gradient(features.clone(), b"weights") for _ in range(2)]
+    torch.testing.assert_close(answers, [features - 1.0, features - 5.0])
+
+
+def test_who_has_answered_for_features_is_not_charged_again() -> None:
+    calm, silent = FakeBarrier(), FakeBarrier()
+    run, _ = _run([calm, silent])
+    silent.before_gradient = fails(CuratorUnreachable, at=1, times=2)
+    features = torch.zeros((6, 3))
+    for _ in range(2):
+        with pytest.raises(CuratorUnreachable):
+            run.feature_gradient(features, b"weights")
+    run.feature_gradient(features, b"weights")
+    assert len(calm.asked) == len(silent.asked) == 1
+    assert run.next_step == 2
+
+
 def test_a_round_robin_asks_one_a_round() -> None:
     barriers = [FakeBarrier(), FakeBarrier()]
     run, _ = _run(barriers, combine="round-robin", steps=5)

@@ -43,7 +43,7 @@ def test_the_recipes_of_the_first_run_are_there() -> None:
         ({"mechanism.num_debias": 41}, "num_debias must not exceed num_samples"),
         ({"training.steps": "most"}, "training.steps: "),
         ({"training.steps": 1.5}, "training.steps: "),
-        ({"mechanism.kind": "magic"}, "'dp-cgan', 'dp-sinkhorn', 'dp-swd'"),
+        ({"mechanism.kind": "magic"}, "'dp-cgan', 'dp-merf-ae', 'dp-sinkhorn'"),
         ({"lr": 1}, "'lr' is not a key"),
     ],
 )
@@ -180,9 +180,12 @@ def test_every_key_has_its_own_flag() -> None:
     stated = recipe_to_dict(load_recipe("digits-embedding"))
     for name in (
         *("digits-dp-sinkhorn", "dp-cgan-mnist", "dp-swd-mnist", "gs-wgan-decoupled-mnist"),
+        "dp-cgan-adaptive-digits",
         *("adversarial-dp-sinkhorn-mnist", "g-pate-mnist", "pate-gan-mnist"),
     ):
         stated["mechanism"].update(recipe_to_dict(load_recipe(name))["mechanism"])
+    for section in ("mechanism", "generator"):
+        stated[section].update(recipe_to_dict(load_recipe("dp-merf-ae-digits"))[section])
     keys = {f"{section}.{key}" for section, table in stated.items() for key in table}
     kinds = {"mechanism.kind", "generator.kind"}
     assert keys - kinds - {"about.title", "about.source"} == set(recipe_keys())

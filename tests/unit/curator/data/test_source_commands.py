@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from curator.cli import ExitCode, main
@@ -61,6 +62,34 @@ def test_check_fails_if_add_would(photos: Path, capsys: pytest.CaptureFixture[st
     assert capsys.readouterr() == ("", "")
 
 
+def test_check_names_the_shape_and_the_options_that_take_what_is_refused(
+    photos: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["dataset", "check", str(photos)]) == ExitCode.OK
+    assert "all have one shape: --image-shape 1x8x8" in capsys.readouterr().out
+    (photos / "dog" / "c.png").write_bytes(encoded(rgb()))
+    (photos / "dog" / "d.png").write_bytes(encoded(grey().resize((9, 5))))
+    (photos / "dog" / "e.png").write_bytes(encoded(rgb().resize((9, 5))))
+    (photos / "dog" / "f.png").write_bytes(b"")
+    check = ["dataset", "check", str(photos), "--image-shape", "1x8x8"]
+    assert main(check) == ExitCode.FAILED
+    out = capsys.readouterr().out
+    assert "with --convert grey --resize fit 3 of the 4 refused would be taken" in out
+    assert "one shape" not in out
+    (photos / "dog" / "f.png").unlink()
+    assert main([*check, "--convert", "grey", "--resize", "fit"]) == ExitCode.OK
+    assert "refused" not in capsys.readouterr().out
+
+
+def test_check_names_the_shape_of_arrays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "two.npz"
+    np.savez(source, images=np.zeros((3, 2, 4, 6), np.uint8), labels=np.arange(3))
+    assert main(["dataset", "check", str(source), "--image-shape", "1x4x6"]) == ExitCode.FAILED
+    assert "all have one shape: --image-shape 2x4x6" in capsys.readouterr().out
+
+
 def test_check_as_json(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (photos / "dog" / "c.png").write_bytes(b"")
     assert main(["dataset", "check", str(photos), "--json"]) == ExitCode.FAILED
@@ -92,6 +121,10 @@ def test_add_prints_what_was_asked(
     if not output:
         assert "2 images (declared nominal size 4)" in out
         assert "the lines above are private, the declared facts are public" in out
+        assert out.count("2 images") == out.count("cat 1, dog 1") == 1  # each count once
+        root = folder.root
+        next_step = f"next: curator analyst add NAME --dir {root}; curator serve --dir {root}"
+        assert out.splitlines()[-1] == next_step
     elif output == ["--json"]:
         told = json.loads(out)
         assert told["public"]["nominal_size"] == 4

@@ -16,6 +16,7 @@ from curator.mechanisms.catalogue import (
     parse_mechanism,
 )
 from curator.mechanisms.dp_cgan import DpCgan
+from curator.mechanisms.dp_merf_ae import DpMerfAe
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn
 from curator.mechanisms.dp_swd import DpSwd
 from curator.mechanisms.dp_swd_features import DpSwdFeatures
@@ -29,6 +30,7 @@ from tests.fakes import features
 from tests.unit.curator.mechanisms import (
     test_adversarial_dp_sinkhorn,
     test_dp_cgan,
+    test_dp_merf_ae,
     test_dp_sinkhorn,
     test_dp_swd,
     test_g_pate,
@@ -41,6 +43,7 @@ from tests.unit.curator.mechanisms.test_dp_sinkhorn import SPACE
 PARAMETERS = {
     "adversarial-dp-sinkhorn": test_adversarial_dp_sinkhorn.PARAMETERS,
     "dp-cgan": test_dp_cgan.PARAMETERS,
+    "dp-merf-ae": test_dp_merf_ae.PARAMETERS,
     "dp-sinkhorn": test_dp_sinkhorn.PARAMETERS,
     "dp-swd": test_dp_swd.PARAMETERS,
     "dp-swd-features": {**features.PARAMETERS, "architecture": "mlp-features"},
@@ -61,6 +64,7 @@ def test_names_open_their_mechanisms() -> None:
     }
     assert isinstance(opened["adversarial-dp-sinkhorn"], AdversarialDpSinkhorn)
     assert isinstance(opened["dp-cgan"], DpCgan)
+    assert isinstance(opened["dp-merf-ae"], DpMerfAe)
     assert isinstance(opened["dp-sinkhorn"], DpSinkhorn)
     assert isinstance(opened["dp-swd"], DpSwd)
     assert isinstance(opened["dp-swd-features"], DpSwdFeatures)
@@ -96,7 +100,11 @@ def test_an_integer_for_a_float_is_the_same_specification() -> None:
 @pytest.mark.parametrize("name", sorted(PARAMETERS))
 def test_schema_lists_every_field_as_required(name: str) -> None:
     schema = parameter_schema(name)
-    optional = set(test_mean_embedding.OPTIONAL) if name == "mean-embedding" else set()
+    left_out = {
+        "dp-cgan": test_dp_cgan.OPTIONAL,
+        "mean-embedding": test_mean_embedding.OPTIONAL,
+    }
+    optional = set(left_out.get(name, ()))
     assert sorted(schema["properties"]) == sorted(PARAMETERS[name])
     assert set(schema["required"]) == set(PARAMETERS[name]) - optional
     assert schema["additionalProperties"] is False

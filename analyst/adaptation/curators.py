@@ -1,0 +1,72 @@
+"""Whom an adaptation asks: one curator, or several with private targets of one shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import cast
+
+from analyst.adaptation.config import AdaptationRecipe
+from analyst.adaptation.session import FeatureBarrierPort
+from analyst.training.checkpoint import Manifest
+from analyst.training.federation.config import FederationConfig
+from analyst.training.federation.connecting import ConnectMember, Say
+from analyst.training.federation.errors import FederationError
+from analyst.training.federation.folder import FederationFolder, check_one_run
+from analyst.training.federation.gathering import Gathering
+from analyst.training.federation.rule import Combine
+from analyst.training.ports import BarrierPort
+
+Reach = Callable[
+    [AdaptationRecipe, Manifest | None, Say], AbstractContextManager[FeatureBarrierPort]
+]
+"""Reaches them for a recipe, for a run that goes on if there is a manifest, and says problems."""
+
+
+def one_curator(connect: Callable[[], AbstractContextManager[BarrierPort]], out: Path) -> Reach:
+    """Return how one curator is reached.
+
+    Args:
+        connect: Reaches it.
+        out: Output directory; not one of several curators.
+    """
+
+    def reach(
+        recipe: AdaptationRecipe, manifest: Manifest | None, say: Say
+    ) -> AbstractContextManager[FeatureBarrierPort]:
+        del recipe, manifest, say
+        check_one_run(out)
+        return cast("AbstractContextManager[FeatureBarrierPort]", connect())
+
+    return reach
+
+
+def several_curators(config: FederationConfig, connect: ConnectMember, out: Path) -> Reach:
+    """Return how several curators are reached.
+
+    Args:
+        config: All of them, and how they go together.
+        connect: Reaches one.
+        out: Output directory, where the federation and its certificates are kept.
+    """
+
+    def reach(
+        recipe: AdaptationRecipe, manifest: Manifest | None, say: Say
+    ) -> AbstractContextManager[FeatureBarrierPort]:
+        gathering = Gathering(
+            config=config,
+            connect=connect,
+            folder=FederationFolder(out),
+            parameters=recipe.mechanism.parameters,
+            patience_s=recipe.session.retry_for_s,
+            say=say,
+        )
+        if manifest is not None:
+            return gathering.again(manifest)
+        if config.combine is Combine.SUM:
+            message = f"{recipe.mechanism.kind} pays for every step and has no release to add"
+            raise FederationError(message, "Choose --combine mean or round-robin.")
+        return gathering.anew(config.combine or Combine.MEAN)
+
+    return reach

@@ -1,0 +1,56 @@
+"""How many bytes runs keep: sums of public numbers, known before a run is opened."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+
+from curator.divergences.critics import CriticShape
+from curator.privacy.records import ImageSpace
+
+LABEL_FLOATS = 2  # a label takes as much as two floats
+
+_FLOAT_BYTES, _LABEL_BYTES = 4, 8
+_FLOATS_PER_PARAMETER = 3  # the parameter and Adam's two moments
+
+
+def networks_bytes(shape: CriticShape, count: int, *, without: Collection[str] = ()) -> int:
+    """Return the bytes of networks of one shape with Adam's moments.
+
+    Args:
+        shape: Of each.
+        count: How many.
+        without: Names of parameters that they do not have.
+
+    Privacy:
+        Reads the specification and public facts only.
+    """
+    each = sum(math.prod(size) for name, size in shape.sizes.items() if name not in without)
+    return _FLOAT_BYTES * _FLOATS_PER_PARAMETER * count * each
+
+
+def shards_bytes(num_shards: int, capacity: int, space: ImageSpace) -> int:
+    """Return the bytes of padded shards.
+
+    Args:
+        num_shards: K.
+        capacity: Places of each, taken or not.
+        space: Public image space of the data set.
+
+    Privacy:
+        Reads the specification and public facts only.
+    """
+    return num_shards * (capacity * (space.dimension + _LABEL_BYTES) + _LABEL_BYTES)
+
+
+def rows_bytes(count: int, numbers: int) -> int:
+    """Return the bytes of rows of floats.
+
+    Args:
+        count: How many rows.
+        numbers: In each.
+
+    Privacy:
+        Reads the specification and public facts only.
+    """
+    return _FLOAT_BYTES * count * numbers

@@ -1,0 +1,67 @@
+"""Two trainers never write checkpoints to one directory; a dead one is in nobody's way."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from analyst.cli import main
+from analyst.config import ExitCode
+from analyst.training.errors import CheckpointError
+from analyst.training.lock import only_trainer
+
+HOLD = """
+import sys
+from pathlib import Path
+from analyst.training.lock import only_trainer
+with only_trainer(Path(sys.argv[1]), is_new=True):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+ACCESS = ("--curator", "localhost:1", "--insecure-loopback", "--timeout", "0.1")
+COMMANDS = [
+    ("train", *ACCESS, "--recipe", "digits-dp-sinkhorn"),
+    ("train", *ACCESS, "--curator", "localhost:2", "--recipe", "digits-dp-sinkhorn"),
+    ("train", *ACCESS, "--resume"),
+    ("adapt", "train", *ACCESS, "--recipe", "mnist-to-usps", "--source", "mnist.npz"),
+    ("embedding", "train", "x.safetensors", "--recipe", "digits-embedding"),
+]
+
+
+def test_a_second_process_is_refused_until_the_first_is_dead(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    program = [sys.executable, "-c", HOLD, str(out)]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as one:
+        assert one.stdout is not None
+        assert one.stdout.readline() == "held\n"
+        for command in COMMANDS:
+            assert main([*command, "--out", str(out)]) == ExitCode.FILES
+            assert f"process {one.pid} trains in {out}" in capsys.readouterr().err
+        one.kill()
+    with only_trainer(out, is_new=False):
+        assert (out / "lock").exists()
+
+
+def test_the_lock_is_given_back_after_an_error(tmp_path: Path) -> None:
+    for _ in range(2):
+        with pytest.raises(KeyError), only_trainer(tmp_path, is_new=True):
+            raise KeyError
+
+
+def test_resuming_nothing_makes_no_directory(tmp_path: Path) -> None:
+    with only_trainer(tmp_path / "run", is_new=False):
+        assert not (tmp_path / "run").exists()
+
+
+def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(CheckpointError, match="cannot write to"),
+        only_trainer(tmp_path / "file" / "run", is_new=True),
+    ):
+        pass

@@ -1,0 +1,89 @@
+"""All open runs together have so much room for their states: by what they declare, not by use."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from curator.errors import TooMuchState
+from curator.ledger.memory import MemoryLedger
+from curator.mechanisms.catalogue import read_specification
+from curator.service.close_run import close_run
+from curator.service.context import Context
+from curator.service.release_gradient import release_gradient
+from curator.service.state_limit import run_bytes
+from tests.fakes.curator import (
+    ALICE,
+    BOB,
+    CRITICS,
+    context,
+    memory_ledger,
+    opened,
+    step_request,
+)
+
+
+def size() -> int:
+    """Return the bytes of one run with critics."""
+    spec = read_specification("gs-wgan-mean", json.dumps(CRITICS))
+    return run_bytes(spec, context().served("small").facts.space)
+
+
+def roomy(num_runs: float, ledger: MemoryLedger | None = None, holder: str = "first") -> Context:
+    ctx = context(ledger, holder=holder)
+    return replace(ctx, max_state_bytes=int(num_runs * size()))
+
+
+def test_a_run_counts_from_its_opening_whoever_opened_it_until_it_ends() -> None:
+    ctx = roomy(2.5)
+    first = opened(ctx, "gs-wgan-mean")
+    opened(ctx, "gs-wgan-round-robin", caller=BOB, key="b" * 16)
+    entries = ctx.ledger.head()
+    with pytest.raises(TooMuchState) as caught:
+        opened(ctx, "gs-wgan-mean", key="c" * 16)
+    assert caught.value.detail == (
+        "this run would need 1 MiB; all open runs together may have 0 MiB"
+    )
+    assert ctx.ledger.head() == entries  # nothing was charged or reserved
+    assert opened(ctx, "gs-wgan-mean").run_id == first.run_id  # asked again, it is there
+    close_run(ctx, ALICE, first.run_id)
+    opened(ctx, "gs-wgan-mean", key="c" * 16)
+
+
+def test_runs_that_keep_nothing_take_no_room() -> None:
+    ctx = roomy(1.0)
+    opened(ctx, "gs-wgan-mean")
+    opened(ctx, "dp-sinkhorn", key="b" * 16)
+    with pytest.raises(TooMuchState):
+        opened(ctx, "mean-embedding", key="c" * 16)
+    with pytest.raises(TooMuchState):
+        opened(ctx, "gs-wgan-mean", key="d" * 16)
+
+
+def test_a_run_larger_than_all_the_room_is_refused() -> None:
+    with pytest.raises(TooMuchState):
+        opened(roomy(0.99), "gs-wgan-mean")
+    opened(roomy(1.01), "gs-wgan-mean")
+
+
+def test_runs_of_a_process_before_count_before_they_are_asked() -> None:
+    ledger = memory_ledger()
+    opened(roomy(1.5, ledger), "gs-wgan-mean")
+    with pytest.raises(TooMuchState):
+        opened(roomy(1.5, ledger, "second"), "gs-wgan-mean", key="b" * 16)
+
+
+def test_whether_a_run_was_used_makes_no_difference() -> None:
+    """The refusal depends on declarations alone, so it says nothing about the records."""
+    answers = []
+    for steps in (0, 2):
+        ctx = roomy(1.5)
+        run = opened(ctx, "gs-wgan-mean")
+        for step in range(1, steps + 1):
+            release_gradient(ctx, ALICE, step_request(run.run_id, step)).result(20)
+        with pytest.raises(TooMuchState) as caught:
+            opened(ctx, "gs-wgan-mean", key="b" * 16, caller=BOB)
+        answers.append(caught.value.detail)
+    assert answers[0] == answers[1]
