@@ -10,6 +10,12 @@ from curator.divergences.critic_training import CriticOptimizer
 from curator.divergences.critics import CriticShape
 from curator.errors import MalformedRequest
 from curator.mechanisms.specification import MAX_ROWS, NoiseMultiplier, Specification
+from curator.mechanisms.state_size import (
+    LABEL_FLOATS,
+    networks_bytes,
+    rows_bytes,
+    shards_bytes,
+)
 from curator.privacy.records import ImageSpace
 from curator.sanitizer.averaged import MAX_CRITICS
 
@@ -50,6 +56,15 @@ class GsWganMeanSpec(Specification):
         return CriticOptimizer(
             learning_rate=self.critic_learning_rate, penalty=self.gradient_penalty
         )
+
+    def kept_bytes(self, space: ImageSpace) -> int:
+        """Return the bytes of the shards, and of critics with Adam's moments."""
+        shards = shards_bytes(self.num_critics, self.shard_capacity, space)
+        return shards + networks_bytes(critic_shape(self, space), self.num_critics)
+
+    def journal_bytes(self, space: ImageSpace) -> int:
+        """Return the bytes of the samples of a step."""
+        return rows_bytes(self.num_samples, space.dimension + LABEL_FLOATS)
 
 
 def critic_shape(spec: GsWganMeanSpec, space: ImageSpace) -> CriticShape:

@@ -16,6 +16,7 @@ from curator.service.held_state import HeldState
 from curator.service.steward_policy import StewardPolicy
 
 KEPT_ANSWERS = 16
+KEPT_BYTES = 64 << 20
 _FIRST_BLOCK, _LARGEST_BLOCK = 8, 4096
 _SHORT_SECONDS, _LONG_SECONDS = 1.0, 2.0
 
@@ -37,6 +38,11 @@ class Claim:
     asked: Samples  # digested; nobody writes into them
     answer: Future[Answer]
     claimed_at: float  # monotonic seconds; response slots count from here
+
+    @property
+    def num_bytes(self) -> int:
+        """Of the request, and of an answer with twice as wide numbers."""
+        return 3 * self.asked.images_ND.nbytes
 
 
 @dataclass(slots=True)
@@ -86,14 +92,17 @@ class LiveRun:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def keep(self, step: int, claim: Claim) -> None:
-        """Remember a claim and forget the oldest answered ones.
+        """Remember a claim and forget the oldest answered ones, but never the last two.
+
+        As many are kept as an analyst may have on their way, or fewer of very large requests.
 
         Args:
             step: The claimed step.
             claim: What was asked.
         """
         self.claims[step] = claim
-        while len(self.claims) > KEPT_ANSWERS:
+        most = max(2, min(KEPT_ANSWERS, KEPT_BYTES // max(1, claim.num_bytes)))
+        while len(self.claims) > most:
             oldest = next(iter(self.claims))
             if not self.claims[oldest].answer.done():
                 return

@@ -153,6 +153,17 @@ def test_an_answer_that_is_no_longer_kept_is_lost_and_never_computed_again() -> 
     assert records.touched == touched
 
 
+def test_answers_to_large_requests_are_fewer_and_the_last_two_always(
+    ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("curator.service.live_run.KEPT_BYTES", 1)
+    run = opened(ctx)
+    kept = [answer(ctx, run.run_id, step) for step in (1, 2, 3)]
+    with pytest.raises(StepLost):
+        answer(ctx, run.run_id, 1)
+    assert [answer(ctx, run.run_id, step) for step in (2, 3)] == kept[1:]
+
+
 def test_after_a_restart_the_mark_counts_as_spent_and_the_next_step_follows_it() -> None:
     ledger = memory_ledger()
     first = context(ledger)
