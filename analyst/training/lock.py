@@ -10,6 +10,8 @@ from pathlib import Path
 
 from analyst.training.errors import CheckpointError
 
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+
 
 @contextmanager
 def only_trainer(out: Path, *, is_new: bool) -> Iterator[None]:
@@ -30,7 +32,7 @@ def only_trainer(out: Path, *, is_new: bool) -> Iterator[None]:
         return
     try:
         out.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(out / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(out / "lock", _FLAGS, 0o600)
     except OSError as error:
         message = f"cannot write to {out}: {error.strerror}"
         raise CheckpointError(message, "Choose another --out.") from None
@@ -38,7 +40,7 @@ def only_trainer(out: Path, *, is_new: bool) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.read(descriptor, 20).decode() or "unknown"
+            holder = os.read(descriptor, 20).decode("ascii", "replace") or "unknown"
             message = f"process {holder} trains in {out}"
             remedy = "Stop it or wait until it ends, then add --resume; or choose another --out."
             raise CheckpointError(message, remedy) from None

@@ -78,14 +78,22 @@ def event_from_text(text: str) -> PrivacyEvent:
     """
     try:
         value = json.loads(text)
-        if value["event"] == "sums-then-gaussian":
-            return SumsThenGaussianEvent(
-                sums=_sum_event(value["sums"]), noise_multiplier=value["noise_multiplier"]
-            )
-        return _event(value)
-    except (KeyError, TypeError) as error:
+        event = _whole_event(value)
+    except (KeyError, TypeError, OverflowError, RecursionError) as error:
         msg = "not a privacy event"
         raise ValueError(msg) from error
+    if event_to_text(event) != text:
+        msg = "not the canonical text of a privacy event"
+        raise ValueError(msg)
+    return event
+
+
+def _whole_event(value: Mapping[str, Any]) -> PrivacyEvent:
+    if value["event"] == "sums-then-gaussian":
+        return SumsThenGaussianEvent(
+            sums=_sum_event(value["sums"]), noise_multiplier=value["noise_multiplier"]
+        )
+    return _event(value)
 
 
 def _event(value: Mapping[str, Any]) -> LoneEvent:

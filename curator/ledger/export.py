@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from curator.accounting.cost import Cost, event_cost, total_cost
 from curator.accounting.event_text import event_from_text
@@ -107,7 +107,11 @@ def _statements(book: Book) -> dict[str, Any]:
 
 def _check_costs(run: RunState) -> None:
     for declared, text in ((run.setup, run.setup_event_json), (run.step, run.step_event_json)):
-        if not _close(declared, event_cost(event_from_text(text))):
+        try:
+            event = event_from_text(text)
+        except ValueError:
+            _fail(f"run {run.run_id!r} has an event that this version cannot read")
+        if not _close(declared, event_cost(event)):
             _fail(f"a cost of run {run.run_id!r} is not that of its event")
 
 
@@ -142,5 +146,5 @@ def _used(book: Book, name: str) -> Iterator[tuple[PrivacyEvent, int]]:
             yield event_from_text(run.step_event_json), run.used
 
 
-def _fail(what: str) -> None:
+def _fail(what: str) -> NoReturn:
     raise ChainBroken(what)

@@ -92,11 +92,13 @@ class PrefetchedNoise:
         self._is_due = True
         self._changed.notify()
 
+    def _has_work(self) -> bool:
+        return self._stopped or (self._is_due and self._ready < self._most)
+
     def _keep_drawing(self) -> None:
         while True:
             with self._changed:
-                self._is_due = self._is_due and self._ready < self._most
-                self._changed.wait_for(lambda: self._stopped or self._is_due)
+                self._changed.wait_for(self._has_work)
                 if self._stopped:
                     return
                 size = self._size - self._ready % self._size  # chunks end where requests will
@@ -108,3 +110,4 @@ class PrefetchedNoise:
                 if not self._stopped:
                     self._chunks.append(chunk)
                     self._ready += len(chunk)
+                    self._is_due = self._ready < self._most

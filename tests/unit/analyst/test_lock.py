@@ -53,6 +53,18 @@ def test_the_lock_is_given_back_after_an_error(tmp_path: Path) -> None:
             raise KeyError
 
 
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("kept")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "lock").symlink_to(tmp_path / "precious")
+    with (
+        pytest.raises(CheckpointError, match="cannot write to"),
+        only_trainer(tmp_path / "run", is_new=True),
+    ):
+        pass
+    assert (tmp_path / "precious").read_text() == "kept"
+
+
 def test_resuming_nothing_makes_no_directory(tmp_path: Path) -> None:
     with only_trainer(tmp_path / "run", is_new=False):
         assert not (tmp_path / "run").exists()

@@ -39,6 +39,13 @@ def test_round_trip(event: PrivacyEvent) -> None:
         '{"event":"gaussian","noise_multiplier":NaN}',
         '{"event":"gaussian","noise_multiplier":"1"}',
         '{"event":"sampled-gaussian","noise_multiplier":1.0,"sampling_rate":"0"}',
+        '{"event":"sampled-gaussian","noise_multiplier":1.0,"sampling_rate":Infinity}',
+        '{"event":"sampled-gaussian","noise_multiplier":1.0,"sampling_rate":1.9}',
+        '{"event":"sampled-gaussian","noise_multiplier":1.0,"sampling_rate":true}',
+        '{"event":"sampled-gaussian","noise_multiplier":1.0,"sampling_rate":"12_3"}',
+        '{"event":"gaussian", "noise_multiplier":1.0}',
+        '{"event":"gaussian","noise_multiplier":1.0,"more":1}',
+        "[" * 100_000,
     ],
 )
 def test_other_text_is_refused(text: str) -> None:

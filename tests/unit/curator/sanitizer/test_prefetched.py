@@ -91,6 +91,17 @@ def test_noise_is_drawn_when_it_is_told_or_runs_out(noise: PrefetchedNoise) -> N
     wait_until_ready(noise)
 
 
+def test_being_told_often_keeps_no_more(noise: PrefetchedNoise) -> None:
+    wait_until_ready(noise)
+    full = noise._ready
+    for _ in range(200):
+        noise.draw_ahead()
+        time.sleep(1e-4)
+    time.sleep(0.05)
+    assert noise._ready == full
+    assert sum(map(len, noise._chunks)) == full
+
+
 def test_nothing_at_all(noise: PrefetchedNoise) -> None:
     assert noise.discrete_gaussian(0).shape == (0,)
 
