@@ -15,7 +15,7 @@ import numpy as np
 from curator.audit.bound import Scores
 from curator.audit.canaries import SIDE, Pair
 from curator.audit.client import AnswerFailed, BudgetSpent
-from curator.audit.direction import best_direction
+from curator.audit.direction import statistic_of
 from curator.audit.failing import Records
 from curator.audit.target import Target
 from curator.audit.throw_away import ThrowAwayCurator, throw_away_curator
@@ -35,7 +35,7 @@ class Attack:
     """A fixed attack; what it sends depends on public canaries alone."""
 
     def __init__(self, target: Target, pair: Pair, trials: int) -> None:
-        """Compute the direction of the score.
+        """Compute how answers are scored.
 
         Args:
             target: What is attacked.
@@ -47,7 +47,7 @@ class Attack:
         self._trials = trials
         self._per_step = target.pays_per_step
         self._samples = target.samples(pair)
-        self._direction = best_direction(target, pair)
+        self._statistic = statistic_of(target, pair)
 
     def scores(self, records: Records, noise: NoiseSource, progress: Progress) -> Scores:
         """Return the scores of independent trials.
@@ -100,8 +100,12 @@ class Attack:
         return scores
 
     def _score(self, curator: ThrowAwayCurator, run_id: str, steps: Iterable[int]) -> float:
+        client = curator.client
         try:
-            answers = [curator.client.step(run_id, one, _SHAPE, self._samples) for one in steps]
+            if self._target.statistic:
+                answers = [client.download(run_id)]
+            else:
+                answers = [client.step(run_id, one, _SHAPE, self._samples) for one in steps]
         except AnswerFailed:
             return math.inf
-        return float(self._direction @ np.concatenate(answers))
+        return self._statistic(np.concatenate(answers))

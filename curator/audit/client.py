@@ -109,6 +109,25 @@ class Client:
             response = self._stub.Step(request, timeout=_SECONDS, metadata=self._metadata)
         return np.concatenate([_decode(block) for block in response.gradient])
 
+    def download(self, run_id: str) -> Answer:
+        """Download the one release of a run.
+
+        Args:
+            run_id: The run.
+
+        Returns:
+            Its numbers, exactly.
+
+        Raises:
+            AnswerFailed: If the curator answered with an internal error.
+        """
+        request = release_pb2.DownloadReleaseRequest(run_id=run_id)
+        with _outcomes():
+            response = self._stub.DownloadRelease(
+                request, timeout=_SECONDS, metadata=self._metadata
+            )
+        return np.concatenate([_decode(block) for block in response.blocks])
+
     def close(self) -> None:
         """Close the connection."""
         self._channel.close()

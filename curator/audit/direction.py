@@ -3,6 +3,7 @@
 The direction is the difference of the two noise-free answers, divided by the covariance that the
 noise has in the answer: for an answer that is the release itself, the difference as it is. It is
 computed in process with the mechanism's own mathematics, from public canaries, without randomness.
+Where a whole release is downloaded, its target scores it: see `released.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from torch import Tensor
 from curator.audit.canaries import Pair
 from curator.audit.failing import FailingRecords, Records
 from curator.audit.in_process import run_in_process
-from curator.audit.target import Target
+from curator.audit.target import Statistic, Target
 from curator.data.sampling import PrivateRecords
 from curator.privacy.noise import NoiseSource
 from curator.privacy.release import LatticeBlock, Release
@@ -94,6 +95,19 @@ def records_of(pair: Pair, *, with_extra: bool) -> Records:
     if pair.fails:
         return FailingRecords(PrivateRecords(pair.base), pair.samples.images_ND.shape[1])
     return PrivateRecords(pair.both)
+
+
+def statistic_of(target: Target, pair: Pair) -> Statistic:
+    """Return what makes a score of a trial's answers: the target's own, or a projection.
+
+    Args:
+        target: What is attacked.
+        pair: The canary.
+    """
+    if target.statistic:
+        return target.statistic(target.parameters, pair)
+    direction = best_direction(target, pair)
+    return lambda answers: float(direction @ answers)
 
 
 def best_direction(target: Target, pair: Pair) -> Vector:

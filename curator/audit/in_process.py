@@ -16,7 +16,7 @@ from curator.mechanisms.kinds import is_sampled, is_stateful
 from curator.mechanisms.mechanism import ReleasedOnceMechanism, SampledStatefulMechanism
 from curator.privacy.noise import NoiseSource
 from curator.privacy.release import Release
-from curator.service.private_batches import private_batches
+from curator.service.private_batches import private_batches, setup_batches
 from curator.service.state_step import state_step
 
 _ROWS = CAPACITY  # a service reads more at once, and hashes as many, padding or not
@@ -64,5 +64,8 @@ def run_in_process(
             answer = mechanism.gradient(samples, batch, noise)
         else:
             once = cast("ReleasedOnceMechanism", mechanism)
-            answer = once.gradient(samples, once.setup(records.batches(_ROWS), noise))
+            released = once.setup(
+                setup_batches(once, cast("PrivateRecords", records), noise), noise
+            )
+            answer = released if target.statistic else once.gradient(samples, released)
     return Trial(answers=[answer], state={})

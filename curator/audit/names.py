@@ -6,6 +6,8 @@ CANARIES = ("flip", "crowd", "black", "white", "adversarial", "one-more", "empty
 TARGETS = (
     "adversarial-dp-sinkhorn",
     "dp-cgan",
+    "dp-merf-ae",
+    "dp-merf-ae-training",
     "dp-sinkhorn",
     "dp-sinkhorn-half",
     "dp-swd",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, final
 
 from torch import Tensor
@@ -26,6 +27,7 @@ from curator.audit.tape import TapedNoise as TapedNoise
 from curator.audit.target import Target
 from curator.audit.watched import Made, watched
 from curator.mechanisms.kinds import is_released_once
+from curator.mechanisms.mechanism import ServedMechanism, TrainedOnceMechanism
 from curator.privacy.release import LatticeBlock, Release
 
 Operation = tuple[str, tuple[tuple[int, ...], ...]]
@@ -119,9 +121,13 @@ def compare(
     without = _trace(target, pair, fewer, TapedNoise(tape))
     extra = _trace(target, pair, plant(more), TapedNoise(tape), told=without.made)
     moved = [
-        sum((a - b) ** 2 for a, b in zip(one.integers, other.integers, strict=True))
+        (
+            sum((a - b) ** 2 for a, b in zip(one.integers, other.integers, strict=True)),
+            one.squared_sensitivity(_noise_multiplier(mechanism, one)),
+        )
         for one, other in zip(without.made, extra.made, strict=True)
     ]
+    difference, sensitivity = max(moved, key=lambda both: Fraction(*both))
     parts = changed_parts(without.trial.state, extra.trial.state, target.num_parts)
     fixed = not is_released_once(mechanism) and not pair.fails
     return Comparison(
@@ -133,9 +139,16 @@ def compare(
         same_answers=None if pair.fails else _same(without.trial.answers, extra.trial.answers),
         same_state=same_whatever_is_drawn(target, pair, tape),
         one_part=_one_at_most(parts, target) if without.trial.state else None,
-        squared_difference=max(moved),
-        squared_sensitivity=without.made[0].squared_sensitivity(mechanism.noise_multiplier),
+        squared_difference=difference,
+        squared_sensitivity=sensitivity,
     )
+
+
+def _noise_multiplier(mechanism: ServedMechanism, made: Made) -> float:
+    """Return that of one release; the sums that train what is released once have their own."""
+    if isinstance(mechanism, TrainedOnceMechanism) and made.by == "release_example_sum":
+        return mechanism.training_noise_multiplier
+    return mechanism.noise_multiplier
 
 
 def _trace(

@@ -8,6 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from curator.accounting.pld import pld_epsilon
 from curator.audit.canaries import Pair, audit_facts
 from curator.mechanisms.catalogue import CataloguedMechanism, parse_mechanism
@@ -19,6 +22,9 @@ _SPACE = audit_facts("audit").space
 
 Score = Literal["linear", "mean-difference", "discriminant"]
 """How the direction of a score is found; see `direction.py`."""
+
+Statistic = Callable[[npt.NDArray[np.float64]], float]
+"""The score of one trial, given all numbers of its answers."""
 
 
 def first_rows(pair: Pair, num_rows: int | None) -> Samples:
@@ -45,6 +51,8 @@ class Target:
         parts: Which parameter says how many networks there are, of which a record changes one.
         score: How the direction of a score is found.
         sends: What the attacker asks at every step.
+        statistic: Where a trial is a whole release, downloaded: makes the score from the parameters
+            and the canary. Otherwise a score is a projection.
     """
 
     name: str
@@ -54,6 +62,7 @@ class Target:
     parts: str | None = None
     score: Score = "linear"
     sends: Callable[[Pair, int | None], Samples] = first_rows
+    statistic: Callable[[Mapping[str, object], Pair], Statistic] | None = None
 
     @property
     def parameters_json(self) -> str:

@@ -1,13 +1,14 @@
 """Every target by its name: the published method or one of ours, with sizes that leak the most.
 
 Clip norms are small, so that every gradient reaches its bound. A new mechanism takes a function
-here or in `shard_targets.py`, a line in `_MAKERS` and its name in `names.py`.
+here or in a file like `shard_targets.py`, a line in `_MAKERS` and its name in `names.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from curator.audit.autoencoder_targets import embedding_of_codes, trained_autoencoder
 from curator.audit.canaries import CAPACITY, MAX_RECORDS, NUM_DEBIAS, NUM_SAMPLES
 from curator.audit.names import TARGETS as TARGETS
 from curator.audit.shard_targets import (
@@ -144,6 +145,8 @@ def _trained_critic(noise_multiplier: float) -> Target:
 _MAKERS: dict[str, Callable[[float], Target]] = {
     "adversarial-dp-sinkhorn": adversarial,
     "dp-cgan": _trained_critic,
+    "dp-merf-ae": embedding_of_codes,
+    "dp-merf-ae-training": trained_autoencoder,
     "dp-sinkhorn": _sinkhorn,
     "dp-sinkhorn-half": _sinkhorn_of_half,
     "dp-swd": _sliced,

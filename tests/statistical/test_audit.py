@@ -18,7 +18,7 @@ from torch import Tensor
 
 from curator.audit.bound import epsilon_lower_bound
 from curator.audit.canaries import CANARIES, make_pair
-from curator.audit.direction import best_direction, records_of, values_of
+from curator.audit.direction import records_of, statistic_of, values_of
 from curator.audit.failing import Records
 from curator.audit.game import Rules, play
 from curator.audit.in_process import run_in_process
@@ -53,6 +53,8 @@ REACHED = {*TARGETS} - {*("dp-sinkhorn-half", "dp-swd", "dp-swd-features", "gs-w
 FAULTS = {  # all of them were played
     "adversarial-dp-sinkhorn": Fault(),
     "dp-cgan": Fault(canary="empty", trials=700, delta=0.2),
+    "dp-merf-ae": Fault(),
+    "dp-merf-ae-training": Fault(),
     "dp-swd-features": Fault(canary="crowd", trials=1500, delta=0.06),
     "g-pate": Fault(),
     "g-pate-votes": Fault(trials=300),
@@ -120,12 +122,12 @@ def test_a_quarter_of_the_noise_exceeds_the_claim(name: str) -> None:
 def test_a_quarter_of_the_noise_exceeds_the_claim_in_process(name: str) -> None:
     fault = FAULTS[name]
     target, pair = make_target(name, fault.noise_multiplier), make_pair(fault.canary)
-    direction, noise = best_direction(target, pair), QuarterNoise()
+    statistic, noise = statistic_of(target, pair), QuarterNoise()
 
     def score(with_extra: bool) -> float:
         records = records_of(pair, with_extra=with_extra)
         answers = run_in_process(target, pair, records, noise).answers
-        return float(direction @ values_of(answers))
+        return statistic(values_of(answers))
 
     without, extra = (
         np.array([score(with_extra) for _ in range(fault.trials)]) for with_extra in (False, True)
@@ -134,7 +136,9 @@ def test_a_quarter_of_the_noise_exceeds_the_claim_in_process(name: str) -> None:
     assert bound > target.claim(fault.delta)
 
 
-@pytest.mark.parametrize("name", [*OLDER, "dp-cgan", "dp-swd-features"])
+@pytest.mark.parametrize(
+    "name", [*OLDER, "dp-cgan", "dp-merf-ae", "dp-merf-ae-training", "dp-swd-features"]
+)
 def test_a_record_that_fails_cannot_be_told_from_no_record(name: str) -> None:
     rules = Rules(trials=100 if name in OLDER else 20, delta=1e-5, error=FALSE_ALARM)
     result = play(make_target(name, 1.0), make_pair("failing"), rules)

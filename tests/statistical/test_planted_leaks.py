@@ -1,4 +1,4 @@
-"""Leaks planted in every mechanism with a state: the audit's comparison must see each of them.
+"""Leaks planted in every mechanism that trains something: the comparison must see each of them.
 
 The comparison is exact: no noise is left in it, so there is no false alarm.
 """
@@ -17,7 +17,14 @@ from curator.audit.same_randomness import Comparison, compare
 from curator.audit.target import Target
 from curator.audit.targets import make_target
 from curator.data.sampling import PrivateRecords
-from curator.mechanisms import adversarial_dp_sinkhorn, critic_state, dp_cgan, shards, teachers
+from curator.mechanisms import (
+    adversarial_dp_sinkhorn,
+    critic_state,
+    dp_cgan,
+    dp_merf_ae,
+    shards,
+    teachers,
+)
 from curator.mechanisms.adversarial_dp_sinkhorn import AdversarialDpSinkhorn
 from curator.mechanisms.critic_state import CriticData
 from curator.mechanisms.one_critic import OneCritic
@@ -136,6 +143,22 @@ def test_a_sum_that_a_trained_critic_remembers_without_noise(monkeypatch: Patch)
     comparison = compared("dp-cgan")
     assert comparison.same_answers is False
     assert comparison.one_part is False
+    assert not comparison.holds
+
+
+def test_an_encoder_that_is_released_without_noise(monkeypatch: Patch) -> None:
+    """A sample's mean is in the weights, whatever noised sums the run was told."""
+    real = dp_merf_ae.DpMerfAe._noised_sum
+
+    def telling(self: Any, vector: Any, records: Any, noise: Any) -> Release:
+        release = real(self, vector, records, noise)
+        vector.values.mul_(records.unseal().levels_MD.float().mean() / 16)
+        return release
+
+    assert compare(make_target("dp-merf-ae-training", 1.0), make_pair("one-more")).holds
+    monkeypatch.setattr(dp_merf_ae.DpMerfAe, "_noised_sum", telling)
+    comparison = compare(make_target("dp-merf-ae-training", 1.0), make_pair("one-more"))
+    assert comparison.same_answers is False
     assert not comparison.holds
 
 
