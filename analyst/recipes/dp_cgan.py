@@ -65,11 +65,25 @@ class DpCganConfig:
     critic_seed: Annotated[int, Field(ge=0, description="public seed of the first weights")]
     critic_steps: Annotated[int, Field(ge=1, description="paid updates before each gradient")]
     critic_learning_rate: Annotated[float, Field(gt=0, description="of the critic's Adam")]
+    adaptive_threshold: Annotated[
+        float | None,
+        Field(ge=0, le=1, description="share of fakes below which gradients get rarer [never]"),
+    ] = None
+    adaptive_decay: Annotated[
+        float | None, Field(ge=0, lt=1, description="weight of the past in that share's average")
+    ] = None
+    adaptive_grace: Annotated[
+        int | None, Field(ge=1, description="gradients between two changes of their pace")
+    ] = None
 
     @model_validator(mode="after")
     def _check(self) -> DpCganConfig:
         if self.num_fakes > self.num_samples:
             msg = "num_fakes must not exceed num_samples"
+            raise ValueError(msg)
+        stated = (self.adaptive_threshold, self.adaptive_decay, self.adaptive_grace)
+        if None in stated and stated != (None, None, None):
+            msg = "adaptive_threshold, adaptive_decay, adaptive_grace: all of them or none"
             raise ValueError(msg)
         return self
 
@@ -90,6 +104,9 @@ class DpCganConfig:
             "critic_seed": self.critic_seed,
             "critic_steps": self.critic_steps,
             "critic_learning_rate": self.critic_learning_rate,
+            "adaptive_threshold": self.adaptive_threshold,
+            "adaptive_decay": self.adaptive_decay,
+            "adaptive_grace": self.adaptive_grace,
         }
 
     def draw_labels(self, num_classes: int, generator: torch.Generator) -> Tensor:

@@ -18,6 +18,7 @@ from typing import Final, final
 import torch
 from torch import Tensor
 
+from analyst.generators.decoded import sent_rows
 from analyst.recipes import RecipeError
 from analyst.training.state import TrainingState
 
@@ -118,8 +119,7 @@ class _CapturedStep:
         def forward() -> Tensor:
             latents.copy_(self.latents_NZ, non_blocking=True)
             labels.copy_(self.labels_N, non_blocking=True)
-            made: Tensor = state.model(latents, labels)
-            return made
+            return sent_rows(state.model, latents, labels)
 
         def backward(images: Tensor) -> None:
             gradient.copy_(self.gradient_NCHW, non_blocking=True)

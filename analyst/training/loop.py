@@ -39,7 +39,11 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Update:
-    """One step that was answered and applied; the gradient is a release, so all of it is public."""
+    """One step that was answered; the gradient is a release, so all of it is public.
+
+    It was applied, unless it was zeros: then the curator's critic is to learn more first, the
+    generator and its optimizer stay as they are, and `num_updates` is that of before.
+    """
 
     step: int
     num_updates: int
@@ -51,7 +55,7 @@ class Observer(Protocol):
     """What happens around a step: metrics, progress, checkpoints."""
 
     def updated(self, update: Update) -> None:
-        """Note an applied step."""
+        """Note an answered step."""
         ...
 
     def skipped(self, first: int, last: int) -> None:
@@ -124,8 +128,9 @@ def train(
         if applied > step:
             observer.skipped(step, applied - 1)
         norm = torch.linalg.vector_norm(gradient_NCHW).item()  # waits for no more than the copy
-        updates.apply(gradient_NCHW, rate)
-        state.num_updates += 1
+        if norm != 0:
+            updates.apply(gradient_NCHW, rate)
+            state.num_updates += 1
         observer.updated(
             Update(
                 step=applied,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from analyst.plan_question import PlanQuestion
 
@@ -175,6 +175,16 @@ class RunSource(Protocol):
 
     def resume_run(self, run_id: str) -> RunPort:
         """Return an open run at the step that the ledger says is next."""
+        ...
+
+
+@runtime_checkable
+class DecoderSource(Protocol):
+    """Where training also finds a decoder: a download that has one."""
+
+    @property
+    def autoencoder(self) -> Mapping[str, Tensor]:
+        """Released weights by name."""
         ...
 
 

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from analyst.errors import AnalystError, CuratorUnreachable, RunClosed
+from analyst.generators.decoded import DecodedGenerator
 from analyst.recipes import Recipe, RecipeError, recipe_from_dict
 from analyst.recipes.load import with_session
 from analyst.rehearsal import BANNER, is_rehearsal
 from analyst.training.checkpoint import CheckpointError, Manifest
 from analyst.training.loop import Outcome, Stop, train
 from analyst.training.outputs import Outputs, checkpoint_store, image_shape
-from analyst.training.ports import DatasetPort, RunPort, RunSource
+from analyst.training.ports import DatasetPort, DecoderSource, RunPort, RunSource
 from analyst.training.progress import Progress
 from analyst.training.state import TrainingState, load_generator, load_state, new_state
 
@@ -58,7 +59,8 @@ def run_session(
 
     Raises:
         CheckpointError: If the output directory already holds a run.
-        RecipeError: If the generator cannot produce the data set's images.
+        RecipeError: If the generator cannot produce the data set's images, or needs what only a
+            download has.
     """
     store = checkpoint_store(options.out)
     if store.exists():
@@ -69,6 +71,7 @@ def run_session(
     state = _state(recipe, dataset)
     if options.start_from is not None:
         start_from(state, recipe, dataset, options.start_from)
+    take_decoder(state, barrier)
     mechanism = recipe.mechanism
     parameters = mechanism.parameters(facts)
     if is_rehearsal(facts.name):
@@ -160,6 +163,30 @@ def start_from(
     except ValueError as error:
         message = f"the checkpoint in {directory} does not fit its recipe: {error}"
         raise CheckpointError(message, "Restore the directory from a backup.") from None
+    state.ema.load({name: p.detach() for name, p in state.model.named_parameters()})
+
+
+def take_decoder(state: TrainingState, source: RunSource) -> None:
+    """Give a generator of codes the decoder that was released.
+
+    Args:
+        state: A new state, in place; other generators are left as they are.
+        source: Has it if it is a download.
+
+    Raises:
+        RecipeError: If it has none, or another one than the recipe says.
+    """
+    if not isinstance(state.model, DecodedGenerator):
+        return
+    if not isinstance(source, DecoderSource):
+        message = "this generator needs the decoder that is released when its run opens"
+        remedy = "Use 'analyst embedding download', then 'analyst embedding train'."
+        raise RecipeError(message, remedy)
+    try:
+        state.model.take_decoder(source.autoencoder)
+    except ValueError as error:
+        message = f"the download does not fit this generator: {error}"
+        raise RecipeError(message, "Use the recipe that the run was opened with.") from None
     state.ema.load({name: p.detach() for name, p in state.model.named_parameters()})
 
 

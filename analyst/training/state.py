@@ -103,7 +103,8 @@ def load_state(state: TrainingState, tensors: dict[str, Tensor]) -> None:
     if any(name.startswith("optimizer.") for name in tensors):
         saved["state"] = {
             index: {moment: _take(tensors, f"optimizer.{moment}.{name}") for moment in _MOMENTS}
-            for index, name in enumerate(names)
+            for index, (name, parameter) in enumerate(state.model.named_parameters())
+            if parameter.requires_grad
         }
         state.optimizer.load_state_dict(saved)
 

@@ -10,6 +10,7 @@ from typing import Protocol, final
 import torch
 from torch import Tensor
 
+from analyst.generators.decoded import sent_rows
 from analyst.recipes import Recipe
 from analyst.training.state import TrainingState
 
@@ -18,7 +19,7 @@ class Updates(Protocol):
     """Two calls a step; what the first one leaves behind serves the second."""
 
     def images(self, latents_NZ: Tensor, labels_N: Tensor) -> Tensor:
-        """Return images [N, C, H, W] to ask with, without their graph."""
+        """Return images [N, C, H, W], or codes, to ask with, without their graph."""
         ...
 
     def apply(self, gradient_NCHW: Tensor, rate: float) -> None:
@@ -43,7 +44,8 @@ class EagerUpdates:
 
     def images(self, latents_NZ: Tensor, labels_N: Tensor) -> Tensor:
         """See `Updates`."""
-        self._images = self._state.model(latents_NZ.to(self._device), labels_N.to(self._device))
+        latents, labels = latents_NZ.to(self._device), labels_N.to(self._device)
+        self._images = sent_rows(self._state.model, latents, labels)
         return self._images.detach()
 
     def apply(self, gradient_NCHW: Tensor, rate: float) -> None:

@@ -19,7 +19,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv2d, leaky_relu, linear, pad, softplus
 
-from curator.divergences.critics import KERNEL, SLOPE, CriticShape, Parameters, initial_critics
+from curator.divergences.critics import (
+    KERNEL,
+    SLOPE,
+    CriticShape,
+    Parameters,
+    initial_critics,
+    scores,
+)
 
 _STRIDE = 2
 
@@ -44,6 +51,8 @@ class Examples:
 def initial_vector(shape: CriticShape, seed: int) -> Tensor:
     """Return the first parameters of one critic, in the order of `shape.sizes`.
 
+    Weights of a convolution have the channels that enter last: patches are copied in runs then.
+
     Args:
         shape: Its sizes.
         seed: Public seed.
@@ -51,7 +60,10 @@ def initial_vector(shape: CriticShape, seed: int) -> Tensor:
     Returns:
         float32 values (P).
     """
-    return torch.cat([value.flatten() for value in initial_critics(shape, 1, seed).values()])
+    values = (value[0] for value in initial_critics(shape, 1, seed).values())
+    return torch.cat(
+        [(value.movedim(1, 3) if value.dim() == 4 else value).flatten() for value in values]
+    )
 
 
 def parameters_of(shape: CriticShape, vector_P: Tensor) -> Parameters:
@@ -59,13 +71,17 @@ def parameters_of(shape: CriticShape, vector_P: Tensor) -> Parameters:
 
     Args:
         shape: Sizes of the critic.
-        vector_P: All of them, one after the other.
+        vector_P: All of them, one after the other, as `initial_vector` has them.
     """
     sizes = shape.sizes
     parts = torch.split(vector_P, [math.prod(size) for size in sizes.values()])
-    return {
-        name: part.reshape(size) for (name, size), part in zip(sizes.items(), parts, strict=True)
-    }
+    parameters: Parameters = {}
+    for (name, size), part in zip(sizes.items(), parts, strict=True):
+        convolves = len(size) == 4
+        stored = (size[0], *size[2:], size[1]) if convolves else size
+        value = part.reshape(stored)
+        parameters[name] = value.movedim(3, 1) if convolves else value
+    return parameters
 
 
 def example_slopes(shape: CriticShape, vector_P: Tensor, examples: Examples) -> list[Tensor]:
@@ -77,7 +93,8 @@ def example_slopes(shape: CriticShape, vector_P: Tensor, examples: Examples) -> 
         examples: Whose loss is log(1 + exp(-score)) for records, and log(1 + exp(score)) else.
 
     Returns:
-        One (N, n) for each entry of `shape.sizes`, in that order; together they are (N, P).
+        One (N, n) for each entry of `shape.sizes`, in that order; together they are (N, P), in the
+        order of `initial_vector`.
     """
     critic = parameters_of(shape, vector_P.detach())
     with torch.enable_grad():
@@ -118,6 +135,22 @@ def image_slopes(
         loss = softplus(-scores_N).mean()
     (slopes_ND,) = torch.autograd.grad(loss, images_ND)
     return slopes_ND
+
+
+def share_recognised(shape: CriticShape, vector_P: Tensor, generated: Examples) -> float:
+    """Return the share of generated images that a critic takes for what they are.
+
+    Args:
+        shape: Sizes of the critic.
+        vector_P: Its parameters.
+        generated: The images, at least one.
+
+    Returns:
+        A number in [0, 1]: how many have a score below zero.
+    """
+    critic = parameters_of(shape, vector_P.detach())
+    scores_N = scores(shape, critic, generated.images_ND, generated.onehot_NL)
+    return float((scores_N < 0).to(torch.float64).mean())
 
 
 def in_chunks(num_rows: int, at_once: int) -> Iterator[slice]:
@@ -163,9 +196,10 @@ def _layer_slopes(shape: CriticShape, entering: Tensor, slope: Tensor) -> tuple[
     """Return the slopes of a layer's weights and biases, example by example."""
     if shape.kind == "mlp":
         return (slope.unsqueeze(2) * entering.unsqueeze(1)).flatten(1), slope
-    padded = pad(entering, (KERNEL // 2,) * 4)  # one copy for all rows, where im2col takes one each
-    patches = padded.unfold(2, KERNEL, _STRIDE).unfold(3, KERNEL, _STRIDE)
-    patches_NSK = patches.permute(0, 2, 3, 1, 4, 5).flatten(1, 2).flatten(2)
+    around = KERNEL // 2
+    padded = pad(entering.movedim(1, 3), (0, 0, around, around, around, around))
+    patches = padded.unfold(1, KERNEL, _STRIDE).unfold(2, KERNEL, _STRIDE)
+    patches_NSK = patches.permute(0, 1, 2, 4, 5, 3).flatten(1, 2).flatten(2)
     slope_NCS = slope.flatten(2)
     weights_NCK = torch.bmm(slope_NCS, patches_NSK)
     return weights_NCK.flatten(1), slope_NCS.sum(dim=2)

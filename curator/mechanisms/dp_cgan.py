@@ -24,8 +24,10 @@ from curator.divergences.dp_critic import (
     image_slopes,
     in_chunks,
     initial_vector,
+    share_recognised,
 )
 from curator.divergences.dp_critic_adam import CriticVector, adam_step
+from curator.mechanisms.dp_cgan_pace import Pace
 from curator.mechanisms.dp_cgan_spec import DpCganSpec, dp_critic_shape
 from curator.mechanisms.specification import check_rows
 from curator.privacy.event import NoEvent, PrivacyEvent, SampledSumEvent, SamplingRate
@@ -37,7 +39,7 @@ from curator.sanitizer.example_sum import clip_factors, release_example_sum
 from curator.sanitizer.post_process import post_process, release_values
 
 _VALUES_AT_ONCE: Final = {"cuda": 1 << 27}  # so many slopes are in memory at a time
-_VALUES_IN_CACHE: Final = 1 << 22
+_VALUES_IN_CACHE: Final = 1 << 21
 
 
 @final
@@ -47,6 +49,7 @@ class TrainedCritic:
 
     critic: CriticVector
     samples: Iterator[Private[RecordBatch]]
+    pace: Pace
 
     def __repr__(self) -> str:
         """Return a constant, whatever is inside."""
@@ -148,12 +151,12 @@ class DpCgan:
         """
         vector = initial_vector(self._shape, self.spec.critic_seed)
         critic = CriticVector.start(vector.to(compute_device()))
-        return TrainedCritic(critic=critic, samples=iter(batches))
+        return TrainedCritic(critic=critic, samples=iter(batches), pace=Pace())
 
     def gradient(
         self, state: TrainedCritic, samples: Samples, noise: NoiseSource
     ) -> tuple[TrainedCritic, Release]:
-        """Update the critic, then return the generator's gradient under it.
+        """Update the critic, then return the generator's gradient under it, if one is due.
 
         Args:
             state: Of `start`, or of the step before.
@@ -161,11 +164,13 @@ class DpCgan:
             noise: Secret randomness.
 
         Returns:
-            The next state, and the gradient of mean log(1 + exp(-score)), one row per sample.
+            The next state, and the gradient of mean log(1 + exp(-score)), one row per sample; zeros
+            where the rule of `adaptive_threshold` says that the critic is to learn more first.
 
         Privacy:
             Each update reads one fresh sample, through one noised sum. The critic is a function of
-            such sums, of images that were sent and of a public seed; so is the gradient.
+            such sums, of images that were sent and of a public seed; so are the gradient, and
+            whether there is one.
 
         References:
             [bie:23], algorithm 1.
@@ -183,14 +188,20 @@ class DpCgan:
             critic = self._updated(critic, release, generated)
 
         def rows(_: Tensor) -> Tensor:
+            if not is_due:
+                return torch.zeros_like(generated.images_ND)
             images_ND, onehot_NL = generated.images_ND, generated.onehot_NL
             return image_slopes(self._shape, critic.values, images_ND, onehot_NL)
 
-        following = TrainedCritic(critic=critic, samples=state.samples)
+        def share() -> float:
+            return share_recognised(self._shape, critic.values, generated)
+
+        is_due, pace = state.pace.is_due, state.pace.after_step(self.spec.pace_rule, share)
+        following = TrainedCritic(critic=critic, samples=state.samples, pace=pace)
         return following, post_process(release, rows)
 
     def pack(self, state: TrainedCritic) -> dict[str, Tensor]:
-        """Return the critic with Adam's moments.
+        """Return the critic with Adam's moments, and how often gradients are given.
 
         Args:
             state: Of `start`, or of a step.
@@ -201,7 +212,9 @@ class DpCgan:
         Privacy:
             Functions of releases.
         """
-        return state.critic.pack()
+        if self.spec.pace_rule is None:
+            return state.critic.pack()
+        return {**state.critic.pack(), "pace": state.pace.pack()}
 
     def unpack(
         self, tensors: Mapping[str, Tensor], batches: Iterable[Private[RecordBatch]]
@@ -219,7 +232,8 @@ class DpCgan:
             A function of what was packed; the next sample is as fresh as any.
         """
         critic = CriticVector.unpack(tensors, compute_device())
-        return TrainedCritic(critic=critic, samples=iter(batches))
+        pace = Pace() if self.spec.pace_rule is None else Pace.unpack(tensors["pace"])
+        return TrainedCritic(critic=critic, samples=iter(batches), pace=pace)
 
     def _noised_sum(
         self, critic: CriticVector, records: Private[RecordBatch], noise: NoiseSource

@@ -8,7 +8,9 @@ from pydantic import Field, model_validator
 
 from curator.divergences.critics import CriticShape
 from curator.errors import MalformedRequest
+from curator.mechanisms.dp_cgan_pace import PaceRule
 from curator.mechanisms.specification import MAX_ROWS, NoiseMultiplier, Specification
+from curator.mechanisms.state_size import networks_bytes
 from curator.privacy.records import ImageSpace
 from curator.sanitizer.example_sum import MAX_VALUES, ExampleBounds
 
@@ -26,6 +28,9 @@ class DpCganSpec(Specification):
     `expected_batch_size`. `noise_multiplier` is over `max_records_per_unit` times `clip_norm`.
     `max_size` and `max_records_per_unit` repeat, or exceed, what the data set declares: how often
     the sample does not fit is part of the cost.
+
+    With all three of `adaptive_threshold`, `adaptive_decay` and `adaptive_grace`, some steps are
+    answered with zeros and no gradient: see `PaceRule`. They are updates like all others.
     """
 
     sampling_rate: Annotated[float, Field(gt=0, le=1)]
@@ -42,6 +47,9 @@ class DpCganSpec(Specification):
     critic_seed: Annotated[int, Field(ge=0, lt=2**63)]
     critic_steps: Annotated[int, Field(ge=1, le=1000)]
     critic_learning_rate: Annotated[float, Field(gt=0, le=1)]
+    adaptive_threshold: Annotated[float, Field(ge=0, le=1)] | None = None
+    adaptive_decay: Annotated[float, Field(ge=0, lt=1)] | None = None
+    adaptive_grace: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
@@ -52,7 +60,19 @@ class DpCganSpec(Specification):
             msg = "max_records_per_unit must not exceed capacity"
             raise ValueError(msg)
         _ = self.bounds  # raises where no lattice point is left
+        stated = (self.adaptive_threshold, self.adaptive_decay, self.adaptive_grace)
+        if None in stated and stated != (None, None, None):
+            msg = "adaptive_threshold, adaptive_decay, adaptive_grace: all of them or none"
+            raise ValueError(msg)
         return self
+
+    @property
+    def pace_rule(self) -> PaceRule | None:
+        """When gradients become rarer, if ever."""
+        threshold, decay, grace = self.adaptive_threshold, self.adaptive_decay, self.adaptive_grace
+        if threshold is None or decay is None or grace is None:
+            return None
+        return PaceRule(threshold=threshold, decay=decay, grace=grace)
 
     @property
     def bounds(self) -> ExampleBounds:
@@ -67,6 +87,10 @@ class DpCganSpec(Specification):
     def max_units_per_sample(self) -> int:
         """Units that always fit; of more, the rest is left out."""
         return self.capacity // self.max_records_per_unit
+
+    def kept_bytes(self, space: ImageSpace) -> int:
+        """Return the bytes of the critic with Adam's moments."""
+        return networks_bytes(dp_critic_shape(self, space), 1)
 
 
 def dp_critic_shape(spec: DpCganSpec, space: ImageSpace) -> CriticShape:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,11 @@ CRITIC: dict[str, Any] = {
     "critic_seed": 1,
     "critic_steps": 3,
     "critic_learning_rate": 1e-3,
+}
+RARER: dict[str, Any] = {  # at once, whatever the critic knows: gradients at steps 1, 3, 8, 18
+    "adaptive_threshold": 1.0,
+    "adaptive_decay": 0.5,
+    "adaptive_grace": 1,
 }
 
 
@@ -67,6 +73,7 @@ def test_a_run_is_answered_and_costs_what_explain_says(local: Local) -> None:
         ({"max_size": 1999}, "max_size"),
         ({"critic": "transformer"}, "critic"),
         ({"num_fakes": 21}, "num_fakes"),
+        ({"adaptive_grace": 7}, "adaptive_threshold"),
     ],
 )
 def test_what_is_not_permitted_is_refused_and_free(
@@ -102,6 +109,51 @@ def test_a_generator_is_trained_by_a_recipe(local: Local, tmp_path: Path) -> Non
     with local.connect() as barrier:
         budget = barrier.budget("digits")
     assert budget.spent == budget.reserved > 0
+
+
+def test_gradients_get_rarer_by_a_recipe_and_every_step_is_charged(
+    local: Local, tmp_path: Path
+) -> None:
+    fixed = CRITIC | {"num_samples": 40, "num_fakes": 20}
+    with local.connect() as barrier:
+        planned = barrier.plan("digits", "dp-cgan", fixed, num_steps=12).epsilon_after
+    changes = fixed | RARER
+    del changes["sampling_rate"]
+    words = [f"mechanism.{name}={value}" for name, value in changes.items()]
+    words += ["training.steps=12", "session.checkpoint_every=1", "session.metrics_every=1"]
+    code = main(
+        [
+            *("train", "--recipe", "dp-cgan-adaptive-digits", "--out", str(tmp_path / "run")),
+            *(word for one in words for word in ("--set", one)),
+            *("--curator", f"localhost:{local.curator.rpc.port}"),
+            *("--credentials", str(credentials(local.folder, "alice"))),
+        ]
+    )
+    assert code == 0
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    updates = [line for line in map(json.loads, lines) if line["kind"] == "update"]
+    assert [line["step"] for line in updates if line["gradient_norm"] > 0] == [1, 3, 8]
+    assert updates[-1]["step"] == 12
+    assert updates[-1]["num_updates"] == 3
+    with local.connect() as barrier:
+        assert barrier.budget("digits").spent == planned > 0
+
+
+def test_a_killed_curator_withholds_answers_as_it_would_have(
+    tmp_path: Path, serve: Callable[..., Process]
+) -> None:
+    folder = digits_folder(tmp_path / "curator")
+    first = serve(folder)
+    images, labels = batch(rows=20)
+    with first.connect() as barrier:
+        run = barrier.open_run("digits", "dp-cgan", CRITIC | RARER, num_steps=100)
+        before = [bool(run.gradient(images, labels).any()) for _ in range(5)]
+    first.kill()
+    with serve(folder).connect() as barrier:
+        again = barrier.resume_run(run.run_id)
+        after = [bool(again.gradient(images, labels).any()) for _ in range(4)]
+    assert before == [True, False, True, False, False]
+    assert after == [False, False, True, False]
 
 
 def test_a_killed_curator_goes_on_with_the_critic_that_it_had(

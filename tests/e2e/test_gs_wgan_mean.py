@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from analyst.errors import AnalystError, RunClosed
+from analyst.errors import AnalystError, RunClosed, TooMuchState
 from curator.accounting.declared import read_declared
 from curator.accounting.explain import explain
 from tests.e2e.conftest import Local, Process, batch, digits_folder, run_cli
@@ -136,3 +136,21 @@ def test_erasing_a_data_set_erases_what_critics_remember(
         )
         assert done.returncode == 0, done.stderr
     assert not any(path.is_file() for path in folder.states.rglob("*"))
+
+
+def test_the_open_runs_of_one_analyst_have_half_of_the_room(
+    serve: Callable[..., Process], tmp_path: Path
+) -> None:
+    folder = digits_folder(tmp_path / "curator")
+    folder.config.write_text("[limits]\nmax_state_mib = 2\n")
+    process = serve(folder)
+    with process.connect() as alice, process.connect("bob") as bob:
+        first = alice.open_run("digits", "gs-wgan-mean", QUIET, num_steps=STEPS)
+        reserved = bob.budget("digits").reserved
+        with pytest.raises(TooMuchState, match=r"would need 1 MiB .* may have 1 MiB together"):
+            alice.open_run("digits", "gs-wgan-mean", QUIET, num_steps=STEPS)
+        assert bob.budget("digits").reserved == reserved > 0
+        bob.open_run("digits", "gs-wgan-mean", QUIET, num_steps=STEPS).close()
+        first.gradient(*batch(rows=20))  # the open run goes on
+        first.close()
+        alice.open_run("digits", "gs-wgan-mean", QUIET, num_steps=STEPS).close()

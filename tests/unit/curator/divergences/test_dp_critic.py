@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.func import grad, vmap
 from torch.nn.functional import one_hot, softplus
 
-from curator.divergences.critics import CriticShape, Parameters, scores
+from curator.divergences.critics import CriticShape, Parameters, initial_critics, scores
 from curator.divergences.dp_critic import (
     Examples,
     example_slopes,
@@ -56,6 +56,11 @@ def loss(
     return softplus(-sign * score)
 
 
+def as_stored(want: Tensor) -> Tensor:
+    """Return slopes of parameters in the order of `initial_vector`: entering channels last."""
+    return (want.movedim(2, 4) if want.dim() == 5 else want).flatten(1)
+
+
 @pytest.mark.parametrize("are_records", [True, False])
 @pytest.mark.parametrize("kind", ["mlp", "conv"])
 def test_slopes_are_those_of_torch_func(kind: str, are_records: bool) -> None:
@@ -73,7 +78,7 @@ def test_slopes_are_those_of_torch_func(kind: str, are_records: bool) -> None:
         parameters_of(sizes, vector(kind)), given.images_ND, given.onehot_NL
     )
     for part, want in zip(found, wanted.values(), strict=True):
-        torch.testing.assert_close(part, want.flatten(1), rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(part, as_stored(want), rtol=1e-4, atol=1e-6)
     assert sum(part.shape[1] for part in found) == sizes.num_parameters
 
 
@@ -117,10 +122,19 @@ def test_slopes_are_those_of_opacus() -> None:
         Scorer(sizes, parameters_of(sizes, vector("conv"))), loss_reduction="sum"
     )
     torch.autograd.backward([softplus(-module(given.images_ND, given.onehot_NL)).sum()])
-    wanted = [parameter.grad_sample.flatten(1) for parameter in module.parameters()]
+    wanted = [as_stored(parameter.grad_sample) for parameter in module.parameters()]
     found = example_slopes(sizes, vector("conv"), given)
     for part, want in zip(found, wanted, strict=True):
         torch.testing.assert_close(part, want, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["mlp", "conv"])
+def test_a_vector_holds_the_first_parameters(kind: str) -> None:
+    sizes = shape(kind)
+    held, drawn = parameters_of(sizes, initial_vector(sizes, 3)), initial_critics(sizes, 1, 3)
+    assert list(held) == list(drawn)
+    for name, value in held.items():
+        assert torch.equal(value, drawn[name][0])
 
 
 @pytest.mark.parametrize("other", [0.0, 1.0, -7.0, 1e20, math.inf, math.nan])

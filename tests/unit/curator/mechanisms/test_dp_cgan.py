@@ -37,7 +37,8 @@ from tests.fakes.noise import SeededNoise
 from tests.unit.curator.mechanisms.silent import SilentNoise
 
 SPACE = ImageSpace(channels=1, height=2, width=3, max_level=16, num_classes=3)
-PARAMETERS: dict[str, Any] = {
+OPTIONAL = ("adaptive_threshold", "adaptive_decay", "adaptive_grace")
+PARAMETERS: dict[str, Any] = dict.fromkeys(OPTIONAL) | {
     "sampling_rate": 0.5,
     "capacity": 40,
     "expected_batch_size": 15.0,
