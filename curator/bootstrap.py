@@ -74,6 +74,7 @@ class Curator:
     noise: PrefetchedNoise
     draining: threading.Event
     end_idle_runs: Callable[[], None]
+    end_setups: Callable[[], None]
 
     def start(self) -> None:
         """Begin to answer."""
@@ -96,6 +97,7 @@ class Curator:
                 ended_idle = time.monotonic()
         self.draining.set()
         self.rpc.drain(_GRACE_SECONDS)
+        self.end_setups()  # those that were not over soon
         self.executor.shutdown(wait=True)
         self.preparing.shutdown(wait=True)
         self.rest.stop()
@@ -199,6 +201,7 @@ def create_curator(
         noise=noise,
         draining=draining,
         end_idle_runs=IdleRuns(context, config.limits.idle_hours * 3600).end,
+        end_setups=context.setups.stop,
     )
 
 

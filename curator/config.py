@@ -43,7 +43,7 @@ lease_seconds = 15.0   # with PostgreSQL: how long after a crash others wait bef
 max_message_mib = 64   # largest gRPC message
 max_samples = 4096     # most generated images in one step
 max_open_runs = 64     # open runs of one analyst
-max_state_mib = 4096   # critics, shards and embeddings that all open runs keep together
+max_state_mib = 4096   # critics, shards, embeddings of all open runs; one analyst has half
 idle_hours = 24.0      # a run without steps for so long is closed and returns what it did not use
 
 [telemetry]

@@ -132,7 +132,11 @@ class Ledger(Protocol):
         ...
 
     def store_setup(self, run_id: str, holder: str, epoch: int, payload: bytes) -> RunState:
-        """Keep what the setup released, once and after it has begun, else `LedgerConflict`."""
+        """Keep what the setup released, once and after it has begun, else `LedgerConflict`.
+
+        Not any more when the data set is paused, retired or erased: `DatasetPaused` or
+        `DatasetRetired`, as for a charge.
+        """
         ...
 
     def setup_payload(self, run_id: str) -> bytes | None:

@@ -23,6 +23,7 @@ from curator.ledger.records import (
     Statement,
 )
 from curator.ledger.shared import (
+    check_kept,
     check_shown,
     checked_opening,
     checked_payload,
@@ -165,6 +166,7 @@ class MemoryLedger:
             before = self._book.run(event.run_id)
             if is_repeated_mark(before, event):
                 return before
+            check_kept(self._book, before, event)
             self._write(event)
             return self._book.run(event.run_id)
 

@@ -36,6 +36,19 @@ def is_repeated_mark(run: RunState, event: entries.RunEvent) -> bool:
     return after(run, event, "") == run
 
 
+def check_kept(book: Book, run: RunState, event: entries.RunEvent) -> None:
+    """Check that nothing that a run released is kept once the steward has stopped its data set.
+
+    Only who writes checks it, so that a chain of before this rule is still replayed.
+
+    Raises:
+        DatasetPaused: If the data set is paused.
+        DatasetRetired: If it is retired or erased.
+    """
+    if isinstance(event, entries.SetupStored):
+        book.dataset(run.dataset).check_active()
+
+
 def checked_payload(run: RunState, payload: bytes | None) -> bytes | None:
     """Return the payload if it is what the run's entry says, None if there should be none.
 

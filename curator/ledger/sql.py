@@ -26,7 +26,7 @@ from curator.ledger.lease import Lease, refuse_while_alive
 from curator.ledger.lock import WriterLock
 from curator.ledger.problems import HolderAlive, HolderLost
 from curator.ledger.records import DatasetRegistration, DatasetState, RunOpening, RunState
-from curator.ledger.shared import checked_opening, is_repeated_mark
+from curator.ledger.shared import check_kept, checked_opening, is_repeated_mark
 from curator.ledger.sql_readings import SqlReadings
 from curator.ledger.store import Store
 
@@ -206,6 +206,7 @@ class SqlLedger(SqlReadings):
             if book.dataset(before.dataset).is_restricted(before.analyst):
                 book = rows.load_account(connection, before.dataset)
                 book.runs[event.run_id] = before
+            check_kept(book, before, event)
             if isinstance(event, kinds.RunAdopted):
                 refuse_while_alive(connection, before.holder, event.holder)
             self._append(connection, book, event)

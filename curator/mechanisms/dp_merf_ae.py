@@ -8,7 +8,6 @@ Shape legend: N samples, M slots, P pixels, K classes, R features, V parameters.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, final
 
@@ -28,6 +27,7 @@ from curator.divergences.dp_critic_adam import CriticVector, adam_step
 from curator.divergences.embedding_loss import class_gradients
 from curator.divergences.encoder_features import LARGEST_CODE, EncoderFeatures
 from curator.divergences.random_features import fourier_features
+from curator.mechanisms.counted_features import CountedFeatures
 from curator.mechanisms.dp_merf_ae_spec import DpMerfAeSpec, autoencoder_shape
 from curator.mechanisms.specification import MAX_ROWS, check_rows
 from curator.privacy.event import (
@@ -48,7 +48,6 @@ from curator.sanitizer.summed import release_class_sums
 _VALUES_AT_ONCE: Final = {"cuda": 1 << 27}  # so many slopes are in memory at a time
 _VALUES_IN_CACHE: Final = 1 << 22
 _MAX_STEP_VALUES: Final = 1 << 24  # features of all rows of a step: 64 MiB in float32
-_MIN_COUNT_IN_STDS: Final = 2.0
 _FIRST_TURNS: Final = 10  # the running mean forgets the first weights fast
 
 
@@ -84,8 +83,9 @@ class DpMerfAe:
             bandwidths=tuple(spec.bandwidths),
             seed=spec.feature_seed,
         )
-        self._shrink = 1 / math.sqrt(1 + spec.count_scale**2)
-        self._count_value = spec.count_scale * self._shrink * (1 - 2.0**-40)
+        self._counted = CountedFeatures(
+            count_scale=spec.count_scale, noise_multiplier=spec.noise_multiplier
+        )
 
     @property
     def noise_multiplier(self) -> float:
@@ -162,9 +162,7 @@ class DpMerfAe:
         features = self._features(self._weights(release_values(weights)))
 
         def rows(levels_MP: Tensor) -> Tensor:
-            values = features.record_rows(levels_MP) * self._shrink
-            counts = values.new_full((values.shape[0], 1), self._count_value)
-            return torch.cat((values, counts), dim=1)
+            return self._counted.rows(features.record_rows(levels_MP))
 
         sums = release_class_sums(
             drawn,
@@ -193,7 +191,7 @@ class DpMerfAe:
         def rows(values: Tensor) -> Tensor:
             num_classes = self._space.num_classes
             features = self._features(self._weights(values[:-num_classes]))
-            means_KR = self._class_means(values[-num_classes:])
+            means_KR = self._counted.class_means(values[-num_classes:])
             return class_gradients(features, samples.images_ND, samples.labels_N, means_KR)
 
         return post_process(released, rows)
@@ -263,14 +261,3 @@ class DpMerfAe:
         return EncoderFeatures(
             fourier=self._fourier, encoder=encoder, max_level=self._space.max_level
         )
-
-    def _class_means(self, values_KR: Tensor) -> Tensor:
-        """Return noisy mean embeddings, the noisy counts floored at a public minimum.
-
-        Privacy:
-            Reads released values only.
-        """
-        noise_std = self.spec.noise_multiplier / self._count_value
-        counts_K = values_KR[:, -1:] / self._count_value
-        floor = max(1.0, _MIN_COUNT_IN_STDS * noise_std)
-        return values_KR[:, :-1] / (self._shrink * counts_K.clamp_min(floor))

@@ -7,14 +7,13 @@ Shape legend: N samples, K classes, 2F random features, D pixels.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import final
 
-import torch
 from torch import Tensor
 
 from curator.divergences.embedding_loss import class_gradients
+from curator.mechanisms.counted_features import CountedFeatures
 from curator.mechanisms.mean_embedding_spec import MeanEmbeddingSpec, feature_map
 from curator.mechanisms.specification import MAX_ROWS, check_rows
 from curator.privacy.event import GaussianEvent, NoEvent, PrivacyEvent
@@ -27,7 +26,6 @@ from curator.sanitizer.summed import release_class_sums
 
 _MAX_STEP_VALUES = 1 << 24  # features, or maps, of all rows of a step: 64 MiB in float32
 _MAPS_PER_PIXEL = 16  # of the largest tensor of a scattering
-_MIN_COUNT_IN_STDS = 2.0
 
 
 @final
@@ -51,8 +49,9 @@ class MeanEmbedding:
         self.spec = spec
         self._space = space
         self._features = feature_map(spec, space)
-        self._shrink = 1 / math.sqrt(1 + spec.count_scale**2)
-        self._count_value = spec.count_scale * self._shrink * (1 - 2.0**-40)
+        self._counted = CountedFeatures(
+            count_scale=spec.count_scale, noise_multiplier=spec.noise_multiplier
+        )
 
     @property
     def noise_multiplier(self) -> float:
@@ -137,21 +136,13 @@ class MeanEmbedding:
 
         def rows(values: Tensor) -> Tensor:
             return class_gradients(
-                self._features, samples.images_ND, samples.labels_N, self._class_means(values)
+                self._features,
+                samples.images_ND,
+                samples.labels_N,
+                self._counted.class_means(values),
             )
 
         return post_process(released, rows)
-
-    def _class_means(self, values_KR: Tensor) -> Tensor:
-        """Return noisy mean embeddings, the noisy counts floored at a public minimum.
-
-        Privacy:
-            Reads released values only.
-        """
-        noise_std = self.spec.noise_multiplier / self._count_value
-        counts_K = values_KR[:, -1:] / self._count_value
-        floor = max(1.0, _MIN_COUNT_IN_STDS * noise_std)
-        return values_KR[:, :-1] / (self._shrink * counts_K.clamp_min(floor))
 
     def _record_rows(self, levels_MD: Tensor) -> Tensor:
         """Return [phi(x), c] / sqrt(1 + c^2) for each record.
@@ -159,6 +150,4 @@ class MeanEmbedding:
         Privacy:
             Row i depends on record i only, bit for bit, and has norm at most 1.
         """
-        rows = self._features.record_rows(levels_MD) * self._shrink
-        counts = rows.new_full((rows.shape[0], 1), self._count_value)
-        return torch.cat((rows, counts), dim=1)
+        return self._counted.rows(self._features.record_rows(levels_MD))

@@ -10,6 +10,7 @@ from curator.ledger.problems import HolderLost
 from curator.service.caller import Caller
 from curator.service.context import Context
 from curator.service.find_run import run_of
+from curator.service.live_run import LiveRun
 
 CLOSED_BY_ANALYST = "closed by the analyst"
 CLOSED_BY_STEWARD = "closed by the steward"
@@ -58,18 +59,31 @@ def end_run(context: Context, state: RunState, reason: str) -> None:
     if live is None:
         _end_orphan(context, state, reason)
         return
-    with live.lock:
-        live.closed = True  # no new step is claimed, whatever the ledger says
-        try:
-            context.ledger.close_run(state.run_id, context.holder, live.epoch, live.used, reason)
-        except RunClosed:  # another request closed it first
-            pass
-        except HolderLost:
-            context.live_runs.pop(state.run_id, None)  # open elsewhere; asking again finds where
-            raise
-        if live.held is not None:
-            live.held.end(live.used)
+    if context.setups.end(live):  # its lock is held for long, and no step was claimed
+        _end_live(context, live, reason)
+    else:
+        with live.lock:
+            live.closed = True  # no new step is claimed, whatever the ledger says
+            _end_live(context, live, reason)
     context.live_runs.pop(state.run_id, None)
+
+
+def _end_live(context: Context, live: LiveRun, reason: str) -> None:
+    """End a run that this process holds, and of which no step will be claimed any more.
+
+    Raises:
+        LedgerUnavailable: If the closing may not be durable.
+        HolderLost: If another process took the run over.
+    """
+    try:
+        context.ledger.close_run(live.run_id, context.holder, live.epoch, live.used, reason)
+    except RunClosed:  # another request closed it first
+        pass
+    except HolderLost:
+        context.live_runs.pop(live.run_id, None)  # open elsewhere; asking again finds where
+        raise
+    if live.held is not None:
+        live.held.end(live.used)
 
 
 def _end_orphan(context: Context, state: RunState, reason: str) -> None:

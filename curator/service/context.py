@@ -15,6 +15,7 @@ from curator.privacy.facts import DatasetFacts
 from curator.privacy.noise import NoiseSource
 from curator.service.live_run import LiveRun
 from curator.service.response_slot import WHEN_READY, ResponseSlot
+from curator.service.setups import Setups
 from curator.service.state_folder import StateFolder
 from curator.service.step_rate import StepRates
 from curator.telemetry.requests import Telemetry
@@ -44,13 +45,14 @@ class Context:
     max_state_bytes: int = 4 << 30  # of what all open runs keep between steps
     check_holder: Callable[[], None] = lambda: None  # raises HolderLost when others may adopt
     load: Callable[[str], ServedDataset | None] = lambda _: None  # of a data set added since
-    preparing: Executor | None = None  # for steps that make a state, so that others do not wait
+    preparing: Executor | None = None  # for what takes long, so that other steps do not wait
     states: StateFolder | None = None  # of stateful mechanisms; without it a restart ends them
     draw_noise_ahead: Callable[[], None] = lambda: None  # when an answer has left
     slot: ResponseSlot = WHEN_READY
     monotonic: Callable[[], float] = time.monotonic
     telemetry: Telemetry = field(default_factory=Telemetry)
     live_runs: dict[str, LiveRun] = field(default_factory=dict)
+    setups: Setups = field(default_factory=Setups)
     stopped: dict[str, type[Refusal]] = field(default_factory=dict)  # data sets, at once
     runs_lock: threading.Lock = field(default_factory=threading.Lock)
     planner: Executor = field(

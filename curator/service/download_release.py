@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from curator.errors import MalformedRequest, RunClosed, UnknownRun
+from curator.errors import MalformedRequest, RunClosed, Unavailable, UnknownRun
 from curator.ledger.ledger import RunState
+from curator.ledger.problems import HolderAlive
+from curator.mechanisms.kinds import is_released_once
 from curator.privacy.release import Release
 from curator.sanitizer.stored import decode_release
 from curator.service.caller import Caller
 from curator.service.context import Context
-from curator.service.find_run import run_of
+from curator.service.find_run import live_run, run_of
+
+_NONE = "run_id: this run made no release when it opened"
+_MAKING = "the one release of this run is still being made: ask again when it is ready"
 
 
 def download_release(context: Context, caller: Caller, run_id: str) -> tuple[RunState, Release]:
@@ -28,16 +33,27 @@ def download_release(context: Context, caller: Caller, run_id: str) -> tuple[Run
     Raises:
         UnknownRun: If there is none, or it is not the caller's.
         MalformedRequest: If nothing was released when it opened.
-        RunClosed: If its release was lost in a crash, or is still being made.
+        Unavailable: If its release is still being made.
+        RunClosed: If its release was lost in a crash, or ended while it was made.
     """
     state = run_of(context, caller, run_id)
     if state.analyst != caller.name:
         raise UnknownRun
+    is_making = context.setups.is_making(run_id)  # before the look: what is kept ends it
     payload = context.ledger.setup_payload(run_id)
     if payload is not None:
         return state, decode_release(payload)
+    if is_making:
+        raise Unavailable(_MAKING)
     if not state.setup_begun:
-        msg = "run_id: this run made no release when it opened"
-        raise MalformedRequest(msg)
-    msg = "its one release was lost in a crash; what was charged is never noised again for free"
-    raise RunClosed(msg)
+        raise MalformedRequest(_NONE)
+    if not state.is_open:
+        msg = f"it has no release ({state.close_reason}); it is never made again for free"
+        raise RunClosed(msg)
+    try:
+        live = live_run(context, caller, run_id)  # closes it if it was lost with its process
+    except HolderAlive:  # another curator
+        raise Unavailable(_MAKING) from None
+    if not is_released_once(live.mechanism):  # what was charged is a state's
+        raise MalformedRequest(_NONE)
+    raise Unavailable  # it was kept just now

@@ -42,6 +42,8 @@ class IdleRuns:
             _logger.warning("an idle run could not be closed now")
 
     def _idle_seconds(self, run: RunState) -> float:
+        if self._context.setups.is_making(run.run_id):
+            return 0.0
         live = self._context.live_runs.get(run.run_id)
         since = self._started if live is None else live.touched_at
         return self._context.monotonic() - since

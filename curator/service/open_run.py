@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from contextlib import suppress
 from dataclasses import dataclass
 
-from curator.errors import CuratorError, MalformedRequest, TooManyRuns, UnknownRun
+from curator.errors import (
+    CuratorError,
+    MalformedRequest,
+    TooManyRuns,
+    Unavailable,
+    UnknownRun,
+)
 from curator.ledger.ledger import RunOpening, RunState
 from curator.mechanisms.catalogue import canonical_json, parse_mechanism
-from curator.mechanisms.mechanism import ReleasedOnceMechanism
+from curator.mechanisms.kinds import is_released_once
 from curator.privacy.event import check_num_steps
-from curator.sanitizer.stored import encode_release
 from curator.service.caller import Caller
 from curator.service.context import Context
 from curator.service.find_run import charge_setup_of_state, make_live, run_of
 from curator.service.live_run import LiveRun
+from curator.service.make_release import FAILED, give_up, make_release
 from curator.service.policy import check_policy
-from curator.service.private_batches import setup_batches
 from curator.service.state_limit import check_state
 from curator.service.steward_policy import StewardPolicy
 
@@ -56,6 +60,8 @@ def open_run(context: Context, caller: Caller, request: RunRequest) -> RunState:
         TooMuchState: If there is no room for what it would keep beside all open runs.
         DatasetPaused: If the steward has paused the data set.
         DatasetRetired: If the steward has retired it.
+        Unavailable: If the one release of another run of the caller is being made.
+        RunClosed: If the run was ended while its one release was made.
     """
     context.check_holder()
     dataset = context.served(request.dataset)
@@ -89,14 +95,14 @@ def open_run(context: Context, caller: Caller, request: RunRequest) -> RunState:
             raise MalformedRequest(msg)
         if existing is None:
             _check_number(context, policy, opening, dataset.facts.delta)
-            check_state(context, mechanism.spec, dataset.facts.space)
-            live = make_live(context, context.ledger.open_run(opening, context.holder))
-            live.lock.acquire()  # steps and twins of this request wait until it is ready
-            context.live_runs[live.run_id] = live
+            check_state(context, caller.name, mechanism.spec, dataset.facts.space)
+            live = _begun(context, opening, makes_release=is_released_once(mechanism))
     if live is not None:
         try:
             _prepare(context, live)
         finally:
+            live.touched_at = context.monotonic()  # it was not idle meanwhile
+            context.setups.finish(live)
             live.lock.release()
     elif (twin := context.live_runs.get(opening.run_id)) is not None:
         with twin.lock:
@@ -104,42 +110,43 @@ def open_run(context: Context, caller: Caller, request: RunRequest) -> RunState:
     return run_of(context, caller, opening.run_id)
 
 
-def _prepare(context: Context, live: LiveRun) -> None:
-    """Make the one release of a run that has one: charged first, kept durably before first use.
+def _begun(context: Context, opening: RunOpening, *, makes_release: bool) -> LiveRun:
+    """Open a run in the ledger and here; its lock is held, so that steps and twins wait for it.
 
     Raises:
-        CuratorError: If it could not be charged, or failed after it was; the run is closed.
+        Unavailable: If it makes a release and another one of the analyst is being made.
     """
-    mechanism = live.mechanism
+    if makes_release:
+        context.setups.refuse_second(opening.analyst)
+    live = make_live(context, context.ledger.open_run(opening, context.holder))
+    live.lock.acquire()
+    if makes_release:
+        context.setups.begin(live)  # first: whoever finds the run knows not to wait for its lock
+    context.live_runs[live.run_id] = live
+    return live
+
+
+def _prepare(context: Context, live: LiveRun) -> None:
+    """Make what a run has before its first step, where heavy work is bounded and of equal time.
+
+    Raises:
+        CuratorError: If it could not be made, or not be charged; the run is closed.
+        Unavailable: If the curator is being taken down; nothing was charged.
+    """
     try:
         charge_setup_of_state(context, live)
-        if isinstance(mechanism, ReleasedOnceMechanism):
-            context.ledger.begin_setup(live.run_id, context.holder, live.epoch)
     except CuratorError:  # in the ledger's own words: nothing private was read yet
-        _give_up(context, live)
+        give_up(context, live, FAILED)
         raise
-    if not isinstance(mechanism, ReleasedOnceMechanism):
+    if not is_released_once(live.mechanism):
         return
+    places = context.executor if context.preparing is None else context.preparing
     try:
-        release = mechanism.setup(
-            setup_batches(mechanism, live.records, context.noise), context.noise
-        )
-        context.ledger.store_setup(live.run_id, context.holder, live.epoch, encode_release(release))
-    except Exception:  # noqa: BLE001 - the text may hold anything; it stays here
-        _give_up(context, live)
-        raise CuratorError from None
-    live.released = release
-    live.spent_epsilon = context.ledger.statement(live.facts.name).spent_epsilon
-
-
-def _give_up(context: Context, live: LiveRun) -> None:
-    """Close a run that has no release; it stays open if the ledger fails, until it is adopted."""
-    live.closed = True
-    context.live_runs.pop(live.run_id, None)
-    with suppress(CuratorError):
-        context.ledger.close_run(
-            live.run_id, context.holder, live.epoch, live.used, "the one release failed"
-        )
+        made = places.submit(make_release, context, live, live.mechanism)
+    except RuntimeError:
+        give_up(context, live, "the curator was stopped before its release was made")
+        raise Unavailable from None
+    made.result()
 
 
 def _check_number(

@@ -11,16 +11,20 @@ from curator.service.context import Context
 from curator.service.kept_state import STATE_EVERY
 
 _MIB = 1 << 20
+_SHARES = 2  # one analyst may have 1 / 2 of the room
 
 
-def check_state(context: Context, spec: Specification, space: ImageSpace) -> None:
+def check_state(context: Context, analyst: str, spec: Specification, space: ImageSpace) -> None:
     """Check that there is room for what one more run keeps beside all open ones.
+
+    The runs of one analyst have at most half of the room, so that nobody can refuse all others.
 
     Sizes follow from specifications and public facts. A run counts from its opening, whether it had
     a step or not, whoever opened it and whichever process holds it.
 
     Args:
         context: The collaborators; its lock of runs is held.
+        analyst: Who asks.
         spec: Of the run that is to be opened.
         space: Public image space of its data set.
 
@@ -30,11 +34,19 @@ def check_state(context: Context, spec: Specification, space: ImageSpace) -> Non
     wanted = run_bytes(spec, space)
     if not wanted:
         return
-    held = sum(_bytes_of(context, run) for run in context.ledger.runs() if run.is_open)
-    if held + wanted > context.max_state_bytes:
+    held = [(run.analyst, _bytes_of(context, run)) for run in context.ledger.runs() if run.is_open]
+    mine = sum(size for owner, size in held if owner == analyst)
+    share = context.max_state_bytes // _SHARES
+    if mine + wanted > share:
         msg = (
-            f"this run would need {-(-wanted // _MIB)} MiB; all open runs together may have "
-            f"{context.max_state_bytes // _MIB} MiB"
+            f"this run would need {_mib(wanted)} MiB and your open runs have {_mib(mine)} MiB; "
+            f"those of one analyst may have {share / _MIB:g} MiB together"
+        )
+        raise TooMuchState(msg)
+    if sum(size for _, size in held) + wanted > context.max_state_bytes:
+        msg = (
+            f"this run would need {_mib(wanted)} MiB; all open runs of all analysts together may "
+            f"have {context.max_state_bytes // _MIB} MiB"
         )
         raise TooMuchState(msg)
 
@@ -47,6 +59,10 @@ def run_bytes(spec: Specification, space: ImageSpace) -> int:
         space: Public image space of its data set.
     """
     return spec.kept_bytes(space) + STATE_EVERY * spec.journal_bytes(space)
+
+
+def _mib(size: int) -> int:
+    return -(-size // _MIB)
 
 
 def _bytes_of(context: Context, run: RunState) -> int:

@@ -152,6 +152,29 @@ class DecisionContract:
                 self.ledger.decide(status(back))
         assert not self.ledger.close_run("r", "h", 1, 0, "retired").is_open
 
+    @pytest.mark.parametrize(
+        ("to", "error"),
+        [
+            (DatasetStatus.PAUSED, DatasetPaused),
+            (DatasetStatus.RETIRED, DatasetRetired),
+            (DatasetStatus.ERASED, DatasetRetired),
+        ],
+    )
+    def test_what_a_stopped_data_set_released_too_late_is_not_kept(
+        self, to: DatasetStatus, error: type[Exception]
+    ) -> None:
+        self.ledger.open_run(opening("r", 10, setup=SETUP), "h")
+        self.ledger.begin_setup("r", "h", 1)
+        self.ledger.decide(status(to))
+        before = self.ledger.head(), self.ledger.statement("d").spent_epsilon
+        with pytest.raises(error):
+            self.ledger.store_setup("r", "h", 1, b"x")
+        assert (self.ledger.head(), self.ledger.statement("d").spent_epsilon) == before
+        assert self.ledger.setup_payload("r") is None
+        self.ledger.close_run("r", "h", 1, 0, "ended")
+        assert self.ledger.statement("d").spent_epsilon == before[1] > 0
+        self.ledger.verify()
+
     # The rest
 
     def test_added_spend_counts_and_blocks(self) -> None:

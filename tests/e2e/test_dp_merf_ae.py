@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+import analyst
 from analyst.cli import main
 from analyst.embedding import EmbeddingObjective, load_embedding
 from analyst.embedding.autoencoder import encode
 from analyst.embedding.sessions import download
-from analyst.errors import AnalystError
+from analyst.errors import AnalystError, RunClosed
 from analyst.evaluation.sample import sample_run
+from curator import bootstrap
 from curator.accounting.declared import read_declared
 from curator.accounting.explain import explain
-from tests.e2e.conftest import Local, batch, credentials
+from curator.administration.channel import send
+from curator.administration.commands import COMMANDS
+from curator.config import CuratorConfig, GrpcSection, RestSection
+from curator.open_ledger import open_ledger_reader
+from tests.e2e.conftest import Local, batch, credentials, digits_folder
 
 pytestmark = pytest.mark.e2e
 
@@ -89,6 +96,56 @@ def test_what_is_not_permitted_is_refused_and_free(
         with pytest.raises(AnalystError, match=words):
             barrier.open_run("digits", "dp-merf-ae", AUTOENCODER | change, num_steps=5)
         assert barrier.budget("digits").spent == 0
+
+
+LONG = AUTOENCODER | {"training_steps": 50_000, "training_noise_multiplier": 60.0}
+
+
+def test_a_curator_that_stops_does_not_wait_for_a_long_setup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bootstrap, "_GRACE_SECONDS", 0.5)
+    folder = digits_folder(tmp_path / "curator")
+    config = CuratorConfig(grpc=GrpcSection(port=0), rest=RestSection(port=0))
+    local = Local(folder=folder, curator=bootstrap.create_curator(folder, config))
+    local.curator.start()
+    barrier = analyst.connect(
+        f"localhost:{local.curator.rpc.port}",
+        credentials=credentials(folder, "alice"),
+        patience=0.5,
+    )
+    with barrier, ThreadPoolExecutor(1) as caller:
+        opening = caller.submit(barrier.open_run, "digits", "dp-merf-ae", LONG, num_steps=5)
+        while not any(run.setup_begun for run in local.curator.ledger.runs()):
+            assert not opening.done()
+        local.curator.draining.set()
+        local.curator.wait()
+        with pytest.raises(AnalystError):
+            opening.result(30)
+    ledger = open_ledger_reader(folder, config)
+    (run,) = ledger.runs()
+    ledger.close()
+    assert (run.is_open, run.setup_begun, run.setup_digest) == (False, True, "")
+    assert "the curator was stopped" in run.close_reason
+
+
+def test_erasing_ends_a_long_setup_at_once_and_nothing_is_released(local: Local) -> None:
+    command = COMMANDS.validate_python({"kind": "erase", "dataset": "digits", "reason": "asked"})
+    with local.connect() as barrier, ThreadPoolExecutor(1) as caller:
+        opening = caller.submit(barrier.open_run, "digits", "dp-merf-ae", LONG, num_steps=5)
+        while not any(run.setup_begun for run in local.curator.ledger.runs()):
+            assert not opening.done()
+        (run,) = local.curator.ledger.runs()
+        spent = barrier.budget("digits").spent
+        with pytest.raises(AnalystError, match="still being made"):
+            barrier.download_release(run.run_id)
+        assert send(local.folder.socket, command) is not None
+        with pytest.raises(RunClosed, match="stays charged"):
+            opening.result(30)
+        with pytest.raises(RunClosed, match="no release"):
+            barrier.download_release(run.run_id)
+        assert barrier.budget("digits").spent == spent > 0
+    assert local.curator.ledger.run(run.run_id).setup_digest == ""
 
 
 def test_the_command_line_trains_on_a_download_and_samples(local: Local, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from curator.sanitizer import averaged, votes
 from curator.sanitizer.averaged import FINE_STD
 from curator.sanitizer.votes import Ballot
 from tests.fakes.noise import NoNoise
+from tests.statistical.catching import caught_by
 from tests.statistical.test_teacher_mutants import PARAMETERS, SAMPLES, SPACE, B, K, Z, images
 
 pytestmark = pytest.mark.statistical
@@ -241,11 +242,5 @@ MUTANTS = [
 def test_every_mutant_is_caught(
     monkeypatch: pytest.MonkeyPatch, mutant: Callable[[Patch], None]
 ) -> None:
-    caught = []
     mutant(monkeypatch)
-    for detector in DETECTORS:
-        try:
-            detector()
-        except AssertionError:
-            caught.append(detector.__name__)
-    assert caught
+    assert caught_by(DETECTORS)

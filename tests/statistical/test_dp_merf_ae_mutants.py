@@ -30,6 +30,7 @@ from curator.sanitizer.lattice import LATTICE_VARIANCE
 from curator.service import private_batches
 from tests.fakes.facts import small_facts
 from tests.fakes.noise import NoNoise, SeededNoise
+from tests.statistical.catching import caught_by
 
 pytestmark = pytest.mark.statistical
 
@@ -366,11 +367,5 @@ MUTANTS = [
 def test_every_mutant_is_caught(
     monkeypatch: pytest.MonkeyPatch, mutant: Callable[[Patch], None]
 ) -> None:
-    caught = []
     mutant(monkeypatch)
-    for detector in DETECTORS:
-        try:
-            detector()
-        except AssertionError:
-            caught.append(detector.__name__)
-    assert caught
+    assert caught_by(DETECTORS)

@@ -23,6 +23,7 @@ from curator.sanitizer import averaged
 from curator.sanitizer.averaged import FINE_STD
 from curator.sanitizer.post_process import append_public_rows
 from tests.fakes.noise import NoNoise
+from tests.statistical.catching import caught_by
 from tests.statistical.test_teacher_mutants import SAMPLES, SPACE, K, Z, images
 
 pytestmark = pytest.mark.statistical
@@ -276,11 +277,5 @@ MUTANTS = [
 def test_every_mutant_is_caught(
     monkeypatch: pytest.MonkeyPatch, mutant: Callable[[Patch], None]
 ) -> None:
-    caught = []
     mutant(monkeypatch)
-    for detector in DETECTORS:
-        try:
-            detector()
-        except AssertionError:
-            caught.append(detector.__name__)
-    assert caught
+    assert caught_by(DETECTORS)

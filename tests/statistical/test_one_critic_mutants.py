@@ -35,6 +35,7 @@ from curator.service.state_step import state_step
 from tests.fakes.curator import CRITICS
 from tests.fakes.facts import small_facts
 from tests.fakes.noise import NoNoise
+from tests.statistical.catching import caught_by
 
 pytestmark = pytest.mark.statistical
 
@@ -243,11 +244,5 @@ MUTANTS = [
 def test_every_mutant_is_caught(
     monkeypatch: pytest.MonkeyPatch, mutant: Callable[[Patch], None]
 ) -> None:
-    caught = []
     mutant(monkeypatch)
-    for detector in DETECTORS:
-        try:
-            detector()
-        except AssertionError:
-            caught.append(detector.__name__)
-    assert caught
+    assert caught_by(DETECTORS)

@@ -275,7 +275,7 @@ def test_a_gradient_pulls_codes_towards_the_class_and_costs_nothing() -> None:
 
     def loss(images: Tensor) -> float:
         rows = subject._fourier.rows(encode(weights, images)).double()
-        means = subject._class_means(release_values(release)[-3:])
+        means = subject._counted.class_means(release_values(release)[-3:])
         total = 0.0
         for label in range(3):
             mine = rows[given.labels_N == label]

@@ -164,7 +164,7 @@ def test_every_map_releases_rows_of_norm_one(chosen: dict[str, Any]) -> None:
 def test_the_gradient_of_scattering_maps_points_uphill(chosen: dict[str, Any]) -> None:
     subject = mechanism(**chosen | {"noise_multiplier": 0.01})
     sums = released(subject)
-    means = subject._class_means(release_values(sums))
+    means = subject._counted.class_means(release_values(sums))
     generator = torch.Generator().manual_seed(4)
     images = torch.rand(4, 6, generator=generator, dtype=torch.float64) * 1.6 - 0.8
     labels = samples(images).labels_N

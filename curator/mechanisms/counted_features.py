@@ -1,0 +1,68 @@
+"""Rows of features with a constant below them, so that one noised sum holds counts too.
+
+Shape legend: M records, R features, K classes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, final
+
+import torch
+from torch import Tensor
+
+_MIN_COUNT_IN_STDS: Final = 2.0
+_MARGIN: Final = 1 - 2.0**-40  # keeps rounding inside the ball of radius 1
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CountedFeatures:
+    """How features and counts share a row of norm 1, and are told apart in noised sums."""
+
+    count_scale: float  # c, the constant stacked below features of norm 1
+    noise_multiplier: float  # of the sums, over sensitivity 1
+
+    @property
+    def shrink(self) -> float:
+        """Bring a row of features and c to norm 1."""
+        return 1 / math.sqrt(1 + self.count_scale**2)
+
+    @property
+    def count_value(self) -> float:
+        """What a record adds to its class's count."""
+        return self.count_scale * self.shrink * _MARGIN
+
+    def rows(self, features_MR: Tensor) -> Tensor:
+        """Return [phi, c] / sqrt(1 + c^2) for each record.
+
+        Args:
+            features_MR: Of norm at most 1 each.
+
+        Returns:
+            Rows (M, R + 1).
+
+        Privacy:
+            Row i depends on row i only, bit for bit, and has norm at most 1.
+        """
+        rows = features_MR * self.shrink
+        counts = rows.new_full((rows.shape[0], 1), self.count_value)
+        return torch.cat((rows, counts), dim=1)
+
+    def class_means(self, sums_KR: Tensor) -> Tensor:
+        """Return noisy mean embeddings, the noisy counts floored at a public minimum.
+
+        Args:
+            sums_KR: Noised sums of `rows` by class, (K, R + 1).
+
+        Returns:
+            Means (K, R).
+
+        Privacy:
+            Reads released values only.
+        """
+        noise_std = self.noise_multiplier / self.count_value
+        counts_K = sums_KR[:, -1:] / self.count_value
+        floor = max(1.0, _MIN_COUNT_IN_STDS * noise_std)
+        return sums_KR[:, :-1] / (self.shrink * counts_K.clamp_min(floor))

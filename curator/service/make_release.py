@@ -1,0 +1,154 @@
+"""Make the one release of a run: charged first, kept durably before first use, ended when it must.
+
+A release may take a quarter of an hour. Between two batches of records it is asked whether it is
+still wanted, by public causes alone; whatever ends it, the charge stays and it is not made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final
+
+from curator.errors import CuratorError, LedgerUnavailable, Refusal, RunClosed
+from curator.ledger.ledger import DatasetStatus
+from curator.ledger.problems import HolderLost
+from curator.mechanisms.mechanism import ReleasedOnceMechanism
+from curator.privacy.private import Private
+from curator.privacy.records import RecordBatch
+from curator.sanitizer.stored import encode_release
+from curator.service.context import Context
+from curator.service.live_run import LiveRun
+from curator.service.private_batches import setup_batches
+
+FAILED: Final = "the one release failed"
+_LOOK_SECONDS: Final = 1.0  # between two looks at what other curators wrote into the ledger
+_STOPPED: Final = "the steward has stopped the data set"
+_CLOSED: Final = "the run was closed"
+
+
+class _UnwantedError(Exception):
+    """A release must not be made any more; the text is public."""
+
+
+def make_release(context: Context, live: LiveRun, mechanism: ReleasedOnceMechanism) -> None:
+    """Make the one release of a run.
+
+    Args:
+        context: The collaborators.
+        live: A run that was just opened; its lock is held.
+        mechanism: Of the run.
+
+    Raises:
+        RunClosed: If it was ended, with the public cause; the run is closed.
+        CuratorError: If it could not be charged, or failed after it was; the run is closed.
+    """
+    try:
+        _check_wanted(context, live)
+        context.ledger.begin_setup(live.run_id, context.holder, live.epoch)
+    except _UnwantedError as ended:
+        give_up(context, live, f"before its release was made: {ended}")
+        msg = f"{ended} before its release was made; nothing was charged"
+        raise RunClosed(msg) from None
+    except CuratorError:  # in the ledger's own words: nothing private was read yet
+        give_up(context, live, FAILED)
+        raise
+    try:
+        batches = setup_batches(mechanism, live.records, context.noise)
+        release = mechanism.setup(_while_wanted(context, live, batches), context.noise)
+        _check_wanted(context, live)
+        _keep(context, live, encode_release(release))
+    except _UnwantedError as ended:
+        give_up(context, live, f"while its release was made: {ended}")
+        msg = f"{ended} while its release was made; what was charged stays charged"
+        raise RunClosed(msg) from None
+    except Exception:  # noqa: BLE001 - the text may hold anything; it stays here
+        give_up(context, live, FAILED)
+        raise CuratorError from None
+    live.released = release
+    live.spent_epsilon = context.ledger.statement(live.facts.name).spent_epsilon
+
+
+def give_up(context: Context, live: LiveRun, reason: str) -> None:
+    """Close a run that has no release; it stays open if the ledger fails, until it is adopted.
+
+    Args:
+        context: The collaborators.
+        live: The run.
+        reason: Told to its owner.
+    """
+    live.closed = True
+    context.live_runs.pop(live.run_id, None)
+    with suppress(CuratorError):
+        context.ledger.close_run(live.run_id, context.holder, live.epoch, live.used, reason)
+
+
+def _while_wanted(
+    context: Context, live: LiveRun, batches: Iterator[Private[RecordBatch]]
+) -> Iterator[Private[RecordBatch]]:
+    """Hand on each batch, after asking whether the release is still wanted.
+
+    Raises:
+        _UnwantedError: If it is not; the next batch is neither drawn nor read.
+    """
+    looked = context.monotonic()
+    while True:
+        _check_wanted(context, live)
+        if context.monotonic() - looked >= _LOOK_SECONDS:
+            looked = context.monotonic()
+            _check_written(context, live)
+        batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch
+
+
+def _check_wanted(context: Context, live: LiveRun) -> None:
+    """Check what this process knows: nothing of it depends on a record.
+
+    Raises:
+        _UnwantedError: With the cause.
+    """
+    if live.facts.name in context.stopped:
+        raise _UnwantedError(_STOPPED)
+    if live.closed:
+        raise _UnwantedError(_CLOSED)
+    if context.setups.is_stopping:
+        msg = "the curator was stopped"
+        raise _UnwantedError(msg)
+    try:
+        context.check_holder()
+    except HolderLost:
+        msg = "another curator may have taken the run over"
+        raise _UnwantedError(msg) from None
+
+
+def _check_written(context: Context, live: LiveRun) -> None:
+    """Check what others may have written; keeping the release checks it again in any case.
+
+    Raises:
+        _UnwantedError: With the cause.
+    """
+    try:
+        status = context.ledger.dataset(live.facts.name).status
+        is_open = context.ledger.run(live.run_id).is_open
+    except LedgerUnavailable:
+        return
+    if status is not DatasetStatus.ACTIVE:
+        raise _UnwantedError(_STOPPED)
+    if not is_open:
+        raise _UnwantedError(_CLOSED)
+
+
+def _keep(context: Context, live: LiveRun, payload: bytes) -> None:
+    """Keep a release durably, unless the ledger has the end of its data set or run.
+
+    Raises:
+        _UnwantedError: If it has.
+    """
+    try:
+        context.ledger.store_setup(live.run_id, context.holder, live.epoch, payload)
+    except RunClosed:
+        raise _UnwantedError(_CLOSED) from None
+    except Refusal:
+        raise _UnwantedError(_STOPPED) from None
