@@ -87,7 +87,8 @@ def main(argv: Sequence[str] | None = None, *, connect: Connect | None = None) -
             raise
         return _report(error, arguments, screen)
     except KeyboardInterrupt:
-        screen.warn("interrupted; the last checkpoint is whole")
+        whole = "; the last checkpoint is whole" if trains(arguments) else ""
+        screen.warn(f"interrupted{whole}")
         say_how_to_resume(arguments, screen)
         return ExitCode.INTERRUPTED
     except BrokenPipeError:  # whoever reads has gone, such as 'head'

@@ -63,8 +63,12 @@ def open_for_release(barrier: BarrierPort, recipe: Recipe, progress: Progress) -
         raise RecipeError(message, f"Choose a recipe of {' or '.join(_MECHANISMS)}.")
     facts = barrier.describe(recipe.training.dataset)
     parameters = mechanism.parameters(facts)
+    progress.say(
+        "the curator charges the whole cost and makes the release now, which may take minutes; "
+        "interrupting does not take the charge back"
+    )
     run = barrier.open_run(facts.name, mechanism.wire_name, parameters, num_steps=1)
-    progress.say(f"run {run.run_id} is open and charged; its release may be fetched at any time")
+    progress.say(f"run {run.run_id} is charged; its release may be fetched at any time")
     run.close()
     return run.run_id
 

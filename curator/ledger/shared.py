@@ -46,6 +46,7 @@ def check_kept(book: Book, run: RunState, event: entries.RunEvent) -> None:
         DatasetRetired: If it is retired or erased.
     """
     if isinstance(event, entries.SetupStored):
+        after(run, event, "")  # whose run it is, and whether it may, come first
         book.dataset(run.dataset).check_active()
 
 

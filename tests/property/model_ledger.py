@@ -115,7 +115,7 @@ class ModelLedger:
     def store(self, name: str, holder: str, epoch: int, payload: bytes) -> str:
         run = self.runs[name]
         late = not run.begun or run.payload is not None
-        if refused := run.refusal(holder, epoch) or "LedgerConflict" * late:
+        if refused := run.refusal(holder, epoch) or "LedgerConflict" * late or self.stop():
             return refused
         run.payload = payload
         return ""
