@@ -53,9 +53,9 @@ EXECUTED: dict[str, tuple[tuple[str, str], ...]] = {
         (r"--dataset cats", "--dataset mnist --steps 2 --mechanism-noise-multiplier 20"),
         (
             r"(--recipe dp-merf-ae-digits)",
-            r"\1 --dataset mnist --mechanism-expected-batch-size 50 --mechanism-capacity 112 "
+            (r"\1 --dataset mnist --mechanism-expected-batch-size 50 --mechanism-capacity 112 "
             r"--mechanism-max-size 70000 --mechanism-training-steps 2 "
-            r"--mechanism-training-noise-multiplier 20 --mechanism-noise-multiplier 20",
+            r"--mechanism-training-noise-multiplier 20 --mechanism-noise-multiplier 20"),
         ),
         (r"(--out runs/ae)", r"\1 --steps 2"),
     ),
