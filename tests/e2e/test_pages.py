@@ -44,7 +44,11 @@ EXECUTED: dict[str, tuple[tuple[str, str], ...]] = {
         (r"--suite gs-wgan ", ""),
         (r"--compare \S+ ", ""),
     ),
-    "how-to/read-a-certificate.md": ((r"SHA256:\.\.\.", "$(cat fingerprint)"),),
+    "how-to/read-a-certificate.md": (
+        (r"SHA256:\.\.\.", "$(cat fingerprint)"),
+        (r"\bRUN_ID\b", "$(grep -om1 '[0-9a-f]\\{32\\}' runs/mnist/metrics.jsonl)"),
+        (r"--out runs/mnist/certificate.json", "--out runs/mnist/again.json"),
+    ),
     "how-to/recover-after-a-crash.md": (),
     "how-to/rotate-certificates.md": (),
     "how-to/run-the-ledger.md": ((r"\bNAME\b", "spare"),),
