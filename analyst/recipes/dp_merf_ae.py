@@ -5,7 +5,7 @@ Nothing that carries privacy has a default: a recipe states it or does not load.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
@@ -16,21 +16,9 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+    from analyst.recipes.size_facts import SizeFacts
+
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-
-class _SizeFacts(Protocol):
-    """The public facts that the rate and the capacity may depend on."""
-
-    @property
-    def nominal_size(self) -> int:
-        """The public size that sampling rates refer to."""
-        ...
-
-    @property
-    def capacity(self) -> int:
-        """Rows that a private batch is padded to."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
@@ -78,7 +66,7 @@ class DpMerfAeConfig:
         int, Field(ge=1, description="generated codes per class and step (not sent)")
     ]
 
-    def parameters(self, facts: _SizeFacts) -> dict[str, Any]:
+    def parameters(self, facts: SizeFacts) -> dict[str, Any]:
         """Return what is sent: the rate from the nominal size, the capacity from the data set."""
         return {
             "sampling_rate": self.expected_batch_size / facts.nominal_size,

@@ -22,6 +22,7 @@ from analyst.recipes.gs_wgan import (
     GsWganRoundRobinConfig,
 )
 from analyst.recipes.pate import GPateConfig, PateGanConfig
+from analyst.recipes.size_facts import SizeFacts
 
 if TYPE_CHECKING:
     import torch
@@ -30,22 +31,12 @@ if TYPE_CHECKING:
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
-class BatchFacts(Protocol):
+class BatchFacts(SizeFacts, Protocol):
     """The public facts of a data set that a batch or a parameter may depend on."""
 
     @property
     def classes(self) -> tuple[str, ...]:
         """Names of the classes."""
-        ...
-
-    @property
-    def nominal_size(self) -> int:
-        """The public size that sampling rates refer to."""
-        ...
-
-    @property
-    def capacity(self) -> int:
-        """Rows that a private batch is padded to."""
         ...
 
 
