@@ -136,6 +136,16 @@ def _budget(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> 
     return ExitCode.OK
 
 
+def _runs(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> ExitCode:
+    from analyst.training.run_list import runs_json, runs_text
+
+    with connect(connection_config(arguments)) as barrier:
+        found = barrier.runs(open_only=arguments.open)
+    screen.show(runs_text(found))
+    screen.answer(runs_json(found))
+    return ExitCode.OK
+
+
 def _close(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> ExitCode:
     with connect(connection_config(arguments)) as barrier:
         barrier.resume_run(arguments.run_id).close()
@@ -235,6 +245,7 @@ COMMANDS: dict[str, Command] = {
     "train": _train,
     "plan": _plan,
     "budget": _budget,
+    "runs": _runs,
     "close": _close,
     "certificate": run_certificate,
     "sample": _sample,

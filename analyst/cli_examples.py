@@ -14,14 +14,15 @@ def _example(*commands: str) -> str:
 
 EXAMPLES: Final[dict[str, str]] = {
     "analyst train": _example(
-        f"train {_ACCESS} \\\n      --recipe digits-embedding --steps 300 --out runs/digits",
+        f"train {_ACCESS} \\\n      --recipe embedding-digits --steps 300 --out runs/digits",
         f"train {_ACCESS} \\\n      --resume --out runs/digits",
     ),
     "analyst plan": _example(
-        f"plan {_ACCESS} \\\n      --recipe digits-dp-sinkhorn --for-steps 400",
-        f"plan {_ACCESS} \\\n      --recipe digits-dp-sinkhorn --for-steps 400 --for-epsilon 5",
-        f"plan {_ACCESS} \\\n      --recipe digits-dp-sinkhorn --over noise --plot plan.png",
+        f"plan {_ACCESS} \\\n      --recipe dp-sinkhorn-digits --for-steps 400",
+        f"plan {_ACCESS} \\\n      --recipe dp-sinkhorn-digits --for-steps 400 --for-epsilon 5",
+        f"plan {_ACCESS} \\\n      --recipe dp-sinkhorn-digits --over noise --plot plan.png",
     ),
+    "analyst runs": _example(f"runs --open {_ACCESS}"),
     "analyst close": _example(f"close 0123456789abcdef0123456789abcdef {_ACCESS}"),
     "analyst certificate verify": _example(
         "certificate verify runs/digits/certificate.json --credentials alice.credentials.json"
@@ -37,17 +38,17 @@ EXAMPLES: Final[dict[str, str]] = {
     ),
     "analyst export": _example("export synthetic.npz --format folder --out synthetic"),
     "analyst embedding download": _example(
-        f"embedding download {_ACCESS} \\\n      --recipe digits-embedding --out digits.safetensors"
+        f"embedding download {_ACCESS} \\\n      --recipe embedding-digits --out digits.safetensors"
     ),
     "analyst embedding train": _example(
-        "embedding train digits.safetensors --recipe digits-embedding --out runs/offline"
+        "embedding train digits.safetensors --recipe embedding-digits --out runs/offline"
     ),
     "analyst adapt train": _example(
         f"adapt train {_ACCESS} \\\n      {_ADAPTATION}",
         f"adapt train --federation hospitals.toml --on-loss continue \\\n      {_ADAPTATION}",
     ),
     "analyst adapt test": _example("adapt test runs/usps --test public-test.npz"),
-    "analyst recipes": _example("recipes", "recipes digits-embedding"),
+    "analyst recipes": _example("recipes", "recipes embedding-digits"),
     "analyst completion": _example(
         "completion bash > ~/.local/share/bash-completion/completions/analyst"
     ),

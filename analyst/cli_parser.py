@@ -25,8 +25,11 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_train(_command(commands, "train", "open or resume a run and train a generator"))
     _add_plan(_command(commands, "plan", "what steps cost and what an epsilon buys; free"))
+    runs = _command(commands, "runs", "your runs on this curator, the latest first")
+    runs.add_argument("--open", action="store_true", help="leave out closed runs")
+    _add_connection(runs)
     close = _command(commands, "close", "end a run and give back what it did not use")
-    close.add_argument("run_id", metavar="RUN_ID", help="as 'train' printed it")
+    close.add_argument("run_id", metavar="RUN_ID", help="as 'train' and 'runs' print it")
     _add_connection(close)
     text = "check a privacy certificate, or fetch that of a closed run again"
     certificate = commands.add_parser(

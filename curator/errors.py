@@ -197,7 +197,7 @@ class TooManyRuns(Refusal):
 
     reason = "TOO_MANY_RUNS"
     public_message = "You have too many runs open at once; nothing was charged."
-    remedy = "Close a run that you no longer use ('analyst close'), then open the new one."
+    remedy = "Close one of them ('analyst runs --open', 'analyst close'), then open the new one."
 
 
 class TooMuchState(Refusal):

@@ -61,7 +61,7 @@ for image in weir-curator weir-analyst; do
     user=$("$ENGINE" image inspect --format '{{.Config.User}}' "$image")
     [ "$user" = 10001:10001 ] || fail "$image runs as '$user'"
 done
-analyst recipes | grep -q digits-embedding || fail "the analyst's image has no recipes"
+analyst recipes | grep -q embedding-digits || fail "the analyst's image has no recipes"
 
 say "first start"
 start
@@ -77,7 +77,7 @@ say "add the data set while the curator serves, train"
 steward dataset add digits sklearn:digits-private --epsilon 10 --delta 1e-4 \
     --adjacency add-or-remove-one-record --classes "0,1,2,3,4,5,6,7,8,9" --image-shape 1x8x8 \
     --max-level 16 --nominal-size 1437 --max-size 1500 --sampling-rate 40/1437 --capacity 96
-analyst train --recipe digits-embedding --steps 50 --out digits \
+analyst train --recipe embedding-digits --steps 50 --out digits \
     --curator curator:50051 --credentials "$ALICE"
 analyst sample --out-of digits --count 20 --out digits.npz
 budget=$(steward budget --json)

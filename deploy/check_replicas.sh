@@ -64,7 +64,7 @@ address() {
         "$(container "$1")"
 }
 train() {
-    analyst train --recipe digits-embedding --steps 20 --out "$1" \
+    analyst train --recipe embedding-digits --steps 20 --out "$1" \
         --curator curator:50051 --credentials "$ALICE"
 }
 

@@ -165,18 +165,18 @@ def train(demo: Demo) -> tuple[float, float]:
     """Train in two stages; return the accuracy after each."""
     say("The analyst asks what the budget buys, before spending any of it")
     demo.show_rest_budget("before")
-    demo.analyst("plan", *demo.connection(), "--recipe", "digits-embedding")
-    demo.analyst("plan", *demo.connection(), "--recipe", "digits-dp-sinkhorn")
+    demo.analyst("plan", *demo.connection(), "--recipe", "embedding-digits")
+    demo.analyst("plan", *demo.connection(), "--recipe", "dp-sinkhorn-digits")
     say("Stage 1: one released mean embedding, charged once; every gradient after it is free")
     demo.analyst(
-        *("train", *demo.connection(), "--recipe", "digits-embedding"),
+        *("train", *demo.connection(), "--recipe", "embedding-digits"),
         *("--out", str(demo.root / "stage-1")),
     )
     first = demo.accuracy("stage-1")
     demo.show_rest_budget("between")
     say("Stage 2: DP-Sinkhorn steps until the budget is spent, and then one more")
     demo.analyst(
-        *("train", *demo.connection(), "--recipe", "digits-dp-sinkhorn"),
+        *("train", *demo.connection(), "--recipe", "dp-sinkhorn-digits"),
         *("--start-from", str(demo.root / "stage-1"), "--out", str(demo.root / "stage-2")),
         "--show-refusal",
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, final
 from analyst.client.channel import Connection
 from analyst.client.credentials import load_credentials
 from analyst.client.facts import Budget, DatasetFacts, Plan
+from analyst.client.run_summary import RunList
 from analyst.plan_question import PlanQuestion
 from protos.weir.v1 import budget_pb2, dataset_pb2, release_pb2, run_pb2
 
@@ -210,6 +211,14 @@ class Barrier:
         )
         state = self._call("OpenRun", request, seconds=_SETUP_SECONDS)
         return self._run(state)
+
+    def runs(self, *, open_only: bool = False) -> RunList:
+        """Return your runs on all data sets, the latest first; everybody's for who sees them.
+
+        Args:
+            open_only: Leave out closed runs.
+        """
+        return RunList.of(self._call("ListRuns", run_pb2.ListRunsRequest(open_only=open_only)))
 
     def resume_run(self, run_id: str) -> Run:
         """Return a run at the step that the ledger says is next.

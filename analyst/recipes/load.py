@@ -9,6 +9,7 @@ import dataclasses
 import json
 import tomllib
 from collections.abc import Mapping
+from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,7 @@ def recipe_text(name_or_file: str) -> str:
     if path.suffix != ".toml":
         if name_or_file not in list_recipes():
             message = f"there is no recipe '{name_or_file}'"
-            known = ", ".join(list_recipes())
-            raise RecipeError(message, f"Choose one of {known}; or give the path of a .toml file.")
+            raise RecipeError(message, _instead_of(name_or_file))
         return (resources.files("analyst.recipes") / f"{name_or_file}.toml").read_text("utf-8")
     try:
         return path.read_text("utf-8")
@@ -51,6 +51,12 @@ def recipe_text(name_or_file: str) -> str:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
         message = f"cannot read recipe {path}: {reason}"
         raise RecipeError(message, "Check the path.") from None
+
+
+def _instead_of(name: str) -> str:
+    near = " or ".join(f"'{one}'" for one in get_close_matches(name, list_recipes(), n=2))
+    guess = f"Did you mean {near}? " if near else ""
+    return f"{guess}'analyst recipes' lists all; a file's path ends in .toml."
 
 
 def load_recipe(name_or_file: str, overrides: Mapping[str, Any] | None = None) -> Recipe:

@@ -188,6 +188,40 @@ class DecoderSource(Protocol):
         ...
 
 
+class RunSummaryPort(Protocol):
+    """Where a run stands."""
+
+    @property
+    def run_id(self) -> str: ...  # noqa: D102
+    @property
+    def dataset(self) -> str: ...  # noqa: D102
+    @property
+    def analyst(self) -> str: ...  # noqa: D102
+    @property
+    def mechanism(self) -> str: ...  # noqa: D102
+    @property
+    def is_open(self) -> bool: ...  # noqa: D102
+    @property
+    def num_steps(self) -> int: ...  # noqa: D102
+    @property
+    def used_steps(self) -> int: ...  # noqa: D102
+    @property
+    def close_reason(self) -> str: ...  # noqa: D102
+    @property
+    def opened_at(self) -> str: ...  # noqa: D102
+    @property
+    def closed_at(self) -> str: ...  # noqa: D102
+
+
+class RunListPort(Protocol):
+    """Runs, the latest first, and how many older closed ones are not among them."""
+
+    @property
+    def runs(self) -> Sequence[RunSummaryPort]: ...  # noqa: D102
+    @property
+    def num_left_out(self) -> int: ...  # noqa: D102
+
+
 class BarrierPort(RunSource, Protocol):
     """The curator as an analyst sees it."""
 
@@ -197,6 +231,10 @@ class BarrierPort(RunSource, Protocol):
 
     def budget(self, dataset: str) -> BudgetPort:
         """Return what is left."""
+        ...
+
+    def runs(self, *, open_only: bool = False) -> RunListPort:
+        """Return this analyst's runs."""
         ...
 
     def plan_range(

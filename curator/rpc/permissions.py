@@ -22,6 +22,7 @@ PERMISSIONS: Final[dict[str, frozenset[Role]]] = {
     "/weir.v1.WeirService/GetBudget": _EVERY_ROLE,
     "/weir.v1.WeirService/PlanRun": frozenset({_ANALYST, _STEWARD}),
     "/weir.v1.WeirService/OpenRun": frozenset({_ANALYST}),
+    "/weir.v1.WeirService/ListRuns": _EVERY_ROLE,  # an analyst's own
     "/weir.v1.WeirService/ResumeRun": _EVERY_ROLE,  # adopts a run for its owner only
     "/weir.v1.WeirService/Step": frozenset({_ANALYST}),
     "/weir.v1.WeirService/StreamSteps": frozenset({_ANALYST}),

@@ -13,6 +13,7 @@ from curator.privacy.facts import DatasetFacts
 from curator.rpc import codec
 from curator.rpc.plan_codec import decode_plan_request, encode_plan
 from curator.rpc.release_codec import encode_release
+from curator.rpc.runs_codec import encode_runs
 from curator.rpc.shield import caller_of
 from curator.service.certificate import Signer, issue_certificate
 from curator.service.close_run import close_run
@@ -26,6 +27,7 @@ from curator.service.release_gradient import release_gradient
 from curator.service.report import (
     describe_dataset,
     list_datasets,
+    list_runs,
     policy_rules,
     report_budget,
     report_share,
@@ -84,6 +86,13 @@ class WeirServicer(service_pb2_grpc.WeirServiceServicer):
             ),
         )
         return self._run_state(*resume_run(self._context, caller, state.run_id))
+
+    def ListRuns(
+        self, request: run_pb2.ListRunsRequest, context: grpc.ServicerContext
+    ) -> run_pb2.ListRunsResponse:
+        """Return the caller's runs, or everybody's to who sees everything."""
+        states = list_runs(self._context, caller_of(context))
+        return encode_runs(states, open_only=request.open_only)
 
     def ResumeRun(
         self, request: run_pb2.ResumeRunRequest, context: grpc.ServicerContext

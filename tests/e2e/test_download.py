@@ -44,7 +44,7 @@ def test_the_command_line_needs_the_curator_once(local: Local, tmp_path: Path) -
     path, out = tmp_path / "digits.safetensors", tmp_path / "run"
     fetched = run_cli(
         "analyst",
-        *("embedding", "download", "--recipe", "digits-embedding", "--out", str(path)),
+        *("embedding", "download", "--recipe", "embedding-digits", "--out", str(path)),
         *("--curator", f"localhost:{local.curator.rpc.port}"),
         *("--credentials", str(credentials(local.folder, "alice"))),
     )
@@ -52,14 +52,14 @@ def test_the_command_line_needs_the_curator_once(local: Local, tmp_path: Path) -
     assert "1,000 features of 10 classes" in fetched.stderr
     trained = run_cli(
         "analyst",
-        *("embedding", "train", str(path), "--recipe", "digits-embedding"),
+        *("embedding", "train", str(path), "--recipe", "embedding-digits"),
         *("--out", str(out), "--steps", "20"),
     )
     assert trained.returncode == 0, trained.stderr
     assert "finished: 20 updates" in trained.stderr
     missing = run_cli(
         "analyst",
-        *("embedding", "train", str(tmp_path / "no"), "--recipe", "digits-embedding"),
+        *("embedding", "train", str(tmp_path / "no"), "--recipe", "embedding-digits"),
         *("--out", str(tmp_path / "other")),
     )
     assert missing.returncode == 4

@@ -177,7 +177,7 @@ def pair(tmp_path: Path, serve: Serve) -> Callable[..., Pair]:
 
 @pytest.fixture
 def recipe() -> Recipe:
-    return load_recipe("digits-dp-sinkhorn", RECIPE)
+    return load_recipe("dp-sinkhorn-digits", RECIPE)
 
 
 def test_one_is_killed_and_training_goes_on_with_the_other(
@@ -236,7 +236,7 @@ def test_a_smaller_budget_ends_earlier_and_both_views_show_it(
 ) -> None:
     both = pair(10.0, 0.35)
     options = [f"--set={key}={value}" for key, value in RECIPE.items()]
-    train = ["train", "--recipe", "digits-dp-sinkhorn", *options, *both.access()]
+    train = ["train", "--recipe", "dp-sinkhorn-digits", *options, *both.access()]
     code = main([*train, "--out", str(tmp_path / "stop")])
     assert code == ExitCode.BUDGET_EXHAUSTED
     for folder in both.folders:  # nothing was opened at either
@@ -263,7 +263,7 @@ def test_a_smaller_budget_ends_earlier_and_both_views_show_it(
     text = capsys.readouterr().out
     assert "(10, 0.0001)-differential privacy" in text
     assert "(0.35, 0.0001)-differential privacy" in text
-    assert main(["plan", "--recipe", "digits-dp-sinkhorn", *both.access()]) == ExitCode.OK
+    assert main(["plan", "--recipe", "dp-sinkhorn-digits", *both.access()]) == ExitCode.OK
     assert capsys.readouterr().out.count("affordable  ") == 2
 
 
@@ -272,7 +272,7 @@ def test_embeddings_of_both_are_added_and_no_curator_is_needed_afterwards(
 ) -> None:
     both = pair(10.0, 10.0)
     train = [
-        *("train", "--recipe", "digits-embedding", "--steps", "5", "--out", str(both.out)),
+        *("train", "--recipe", "embedding-digits", "--steps", "5", "--out", str(both.out)),
         *("--generator-width", "8", "--mechanism-num-features", "20"),
     ]
     assert main([*train, *both.access()]) == ExitCode.OK

@@ -60,6 +60,11 @@ def close(stub: WeirServiceStub, who: tuple[tuple[str, str], ...], run_id: str) 
     return stub.CloseRun(run_pb2.CloseRunRequest(run_id=run_id), metadata=who, timeout=20)
 
 
+def listed(stub: WeirServiceStub, who: tuple[tuple[str, str], ...], thing: str = "") -> Any:
+    del thing
+    return stub.ListRuns(run_pb2.ListRunsRequest(), metadata=who, timeout=20)
+
+
 def open_run(stub: WeirServiceStub, who: tuple[tuple[str, str], ...], dataset: str) -> Any:
     request = run_pb2.OpenRunRequest(dataset=dataset, num_steps=1, idempotency_key="k" * 20)
     return stub.OpenRun(request, metadata=who, timeout=20)
@@ -132,7 +137,7 @@ def test_whoever_is_not_known_is_refused_everywhere_with_the_same_words(
     with doors.grpc(content) as stub:
         seen = [
             refused(lambda call=call, thing=thing: call(stub, metadata(content), thing))  # type: ignore[misc]
-            for call in [*CALLS, open_run]
+            for call in [*CALLS, open_run, listed]
             for thing in (run_id, UNKNOWN, "digits")
         ]
     assert all(one == seen[0] for one in seen)
@@ -180,6 +185,8 @@ def test_another_analyst_s_run_is_as_unknown_as_one_that_never_was(
     with doors.grpc(content) as stub:
         hidden = refused(lambda: call(stub, metadata(content), run_id))
         missing = refused(lambda: call(stub, metadata(content), UNKNOWN))
+        own = [run.run_id for run in listed(stub, metadata(content)).runs]
+    assert run_id not in own
     assert hidden == missing
     assert hidden.code is grpc.StatusCode.NOT_FOUND
     assert hidden.refusal.reason == "UNKNOWN_RUN"
@@ -207,6 +214,8 @@ def test_who_only_reads_opens_no_run_and_takes_no_step(
             for thing in things
         ]
         assert resume(stub, metadata(content), run_id).run_id == run_id
+        found = {run.run_id: run for run in listed(stub, metadata(content)).runs}
+        assert (found[run_id].analyst, found[run_id].num_steps) == ("alice", 5)
         request = budget_pb2.GetBudgetRequest(dataset="digits")
         assert stub.GetBudget(request, metadata=metadata(content), timeout=20).epsilon == 10.0
     assert all(one == seen[0] for one in seen)

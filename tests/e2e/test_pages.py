@@ -34,7 +34,7 @@ COMMON = (
 EXECUTED: dict[str, tuple[tuple[str, str], ...]] = {
     "README.md": (
         (r"curator audit", "curator audit --canary flip --mechanism dp-sinkhorn --trials 20"),
-        (r"--recipe digits-dp-sinkhorn", "--recipe digits-dp-sinkhorn --dataset mnist"),
+        (r"--recipe dp-sinkhorn-digits", "--recipe dp-sinkhorn-digits --dataset mnist"),
         (r"(analyst evaluate [^\n]*)", r"\1 --classifier logistic"),
     ),
     "how-to/bring-your-data.md": (),
@@ -64,7 +64,7 @@ EXECUTED: dict[str, tuple[tuple[str, str], ...]] = {
         (r"(--out runs/ae)", r"\1 --steps 2"),
     ),
     "how-to/plan-a-run.md": (
-        (r"--recipe digits-dp-sinkhorn", "--recipe digits-dp-sinkhorn --dataset mnist"),
+        (r"--recipe dp-sinkhorn-digits", "--recipe dp-sinkhorn-digits --dataset mnist"),
         (r"\bNAME\b", "mnist"),
     ),
     "how-to/rehearse.md": ((r"fashion\.npz", "public-test.npz"),
@@ -132,7 +132,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("world")
     _materials(folder)
     bare = World(folder=folder)
-    bare.run("analyst recipes digits-dp-sinkhorn > RECIPE.toml; curator init weir")
+    bare.run("analyst recipes dp-sinkhorn-digits > RECIPE.toml; curator init weir")
     bare.run("curator key --dir weir --json | grep -o 'SHA256:[0-9a-f]*' > fingerprint")
     bare.run("; ".join([ADD.format(name="mnist", source="mnist.npz"),
                         ADD.format(name="spare", source="other.npz")]))  # fmt: skip

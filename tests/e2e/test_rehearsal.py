@@ -83,7 +83,7 @@ def test_it_is_marked_wherever_one_looks(rehearsal: Rehearsal) -> None:
 
 
 def test_its_certificate_is_no_evidence(rehearsal: Rehearsal, tmp_path: Path) -> None:
-    train = ["train", *rehearsal.access, "--recipe", "digits-embedding", "--steps", "2"]
+    train = ["train", *rehearsal.access, "--recipe", "embedding-digits", "--steps", "2"]
     done = run("analyst", *train, "--dataset", "rehearsal-digits", "--out", str(tmp_path / "r"))
     assert BANNER in done.stderr
     file = tmp_path / "r" / "certificate.json"
@@ -104,7 +104,7 @@ def test_endless_training_is_refused_and_any_number_of_steps_is_not(
     rehearsal: Rehearsal, tmp_path: Path
 ) -> None:
     train = [
-        "train", *rehearsal.access, "--recipe", "digits-dp-sinkhorn", "--generator-width", "8",
+        "train", *rehearsal.access, "--recipe", "dp-sinkhorn-digits", "--generator-width", "8",
         "--dataset", "rehearsal-digits", "--mechanism-noise-multiplier", "0.02",
     ]  # fmt: skip
     endless = run("analyst", *train, "--out", str(tmp_path / "a"), code=ExitCode.RECIPE)
@@ -127,7 +127,7 @@ def test_questions_are_answered_without_slow_packages(rehearsal: Rehearsal) -> N
     for argv in (
         ["budget", *rehearsal.access],
         ["plan", *rehearsal.access, "--dataset", "rehearsal-digits", "--recipe",
-         "digits-dp-sinkhorn", "--for-steps", "10", "--plot"],
+         "dp-sinkhorn-digits", "--for-steps", "10", "--plot"],
     ):  # fmt: skip
         program = (
             f"import sys; from analyst.cli import main; code = main({argv!r}); "

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.e2e
 def _utility(out: Path, *options: str) -> subprocess.CompletedProcess[str]:
     command = [
         *(sys.executable, str(ROOT / "benchmarks" / "utility.py"), "--out", str(out)),
-        *("--recipe", "digits-embedding", "--count", "100", "--classifiers", "logistic"),
+        *("--recipe", "embedding-digits", "--count", "100", "--classifiers", "logistic"),
         *("--set", "training.steps=30", "--set", "session.checkpoint_every=5"),
     ]
     return subprocess.run(
@@ -35,15 +35,15 @@ def test_nothing_is_begun_without_time(tmp_path: Path) -> None:
 def test_a_row_is_made_once(tmp_path: Path) -> None:
     done = _utility(tmp_path)
     assert done.returncode == 0, done.stderr
-    row = json.loads((tmp_path / "rows" / "digits-embedding-seed0.json").read_text())
+    row = json.loads((tmp_path / "rows" / "embedding-digits-seed0.json").read_text())
     assert json.loads(done.stdout.splitlines()[0]) == row
     assert 0 < row["epsilon"] < 10
     assert 0.1 < row["accuracy"]["logistic"] <= 1
-    assert (tmp_path / "grids" / "digits-embedding-seed0.png").stat().st_size > 0
+    assert (tmp_path / "grids" / "embedding-digits-seed0.png").stat().st_size > 0
 
-    work = tmp_path / "work" / "digits-embedding-seed0"
+    work = tmp_path / "work" / "embedding-digits-seed0"
     (work / "trained").unlink()  # as if stopped just before: the rest is kept
-    (tmp_path / "rows" / "digits-embedding-seed0.json").unlink()
+    (tmp_path / "rows" / "embedding-digits-seed0.json").unlink()
     again = _utility(tmp_path)
     assert again.returncode == 0, again.stderr
     repeated = json.loads(again.stdout.splitlines()[0])
@@ -53,4 +53,4 @@ def test_a_row_is_made_once(tmp_path: Path) -> None:
     skipped = _utility(tmp_path, "--minutes", "0")
     assert skipped.returncode == 0
     assert "skipped" in skipped.stderr
-    assert "| digits-embedding | 1 |" in skipped.stdout
+    assert "| embedding-digits | 1 |" in skipped.stdout

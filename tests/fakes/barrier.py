@@ -75,6 +75,32 @@ class FakeBudget:
     share: None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class FakeRunSummary:
+    run_id: str
+    is_open: bool
+    num_steps: int
+    used_steps: int
+    dataset: str = "digits"
+    analyst: str = "alice"
+    mechanism: str = "counting"
+    opened_at: str = "2026-01-02T03:04:05.678901+00:00"
+
+    @property
+    def close_reason(self) -> str:
+        return "" if self.is_open else "by the analyst"
+
+    @property
+    def closed_at(self) -> str:
+        return "" if self.is_open else self.opened_at
+
+
+@dataclass(frozen=True, kw_only=True)
+class FakeRunList:
+    runs: tuple[FakeRunSummary, ...]
+    num_left_out: int = 0
+
+
 @dataclass
 class Account:
     """One run in the ledger."""
@@ -150,6 +176,19 @@ class FakeBarrier:
             adjacency=facts.adjacency,
             unit=facts.unit,
         )
+
+    def runs(self, *, open_only: bool = False) -> FakeRunList:
+        summaries = [
+            FakeRunSummary(
+                run_id=run_id,
+                is_open=not account.closed,
+                num_steps=account.num_steps,
+                used_steps=account.used,
+            )
+            for run_id, account in reversed(self.accounts.items())
+            if not (open_only and account.closed)
+        ]
+        return FakeRunList(runs=tuple(summaries))
 
     def plan(
         self,

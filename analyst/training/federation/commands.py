@@ -15,7 +15,7 @@ from analyst.screen import Screen
 from analyst.training.federation.config import FederationConfig
 from analyst.training.federation.connecting import ConnectMember, connected
 from analyst.training.federation.member import Member
-from analyst.training.federation.views import budgets, close_together, plans, refusals
+from analyst.training.federation.views import budgets, close_together, plans, refusals, runs
 from analyst.training.planning import question_of
 
 if TYPE_CHECKING:
@@ -72,6 +72,11 @@ def _budget(given: Together) -> None:
         budgets(members, given.arguments.dataset, given.screen)
 
 
+def _runs(given: Together) -> None:
+    with given.members() as members:
+        runs(members, given.screen, open_only=given.arguments.open)
+
+
 def _close(given: Together) -> None:
     with given.members() as members:
         close_together(members, given.arguments.run_id, given.screen.warn)
@@ -83,5 +88,6 @@ SEVERAL: dict[str, Callable[[Together], SessionResult | None]] = {
     "train": _train,
     "plan": _plan,
     "budget": _budget,
+    "runs": _runs,
     "close": _close,
 }

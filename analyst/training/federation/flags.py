@@ -14,7 +14,7 @@ from analyst.training.federation.config import (
 from analyst.training.federation.errors import FederationError
 from analyst.training.federation.rule import Combine, OnLoss
 
-SEVERAL_COMMANDS = ("train", "plan", "budget", "close")
+SEVERAL_COMMANDS = ("train", "plan", "budget", "runs", "close")
 """Those that take several curators."""
 
 

@@ -16,6 +16,7 @@ from analyst.training.federation.member import Member
 from analyst.training.federation.rule import Combine, OnLoss, Rule
 from analyst.training.planning import make_plan
 from analyst.training.ports import BarrierPort
+from analyst.training.run_list import runs_json, runs_text
 from analyst.training.statements import show_refusal, statement, statement_json
 
 Said = tuple[str, Any]
@@ -43,6 +44,22 @@ def budgets(members: Sequence[Member], dataset: str | None, screen: Screen) -> N
         return "\n\n".join(map(statement, found)), [statement_json(one) for one in found]
 
     _show_each(members, ask, screen)
+
+
+def runs(members: Sequence[Member], screen: Screen, *, open_only: bool) -> None:
+    """Show the analyst's runs at every curator.
+
+    Args:
+        members: All curators.
+        screen: Takes the answer, and which curator does not answer.
+        open_only: Leave out closed runs.
+    """
+
+    def ask(_member: Member, barrier: BarrierPort) -> Said:
+        found = barrier.runs(open_only=open_only)
+        return runs_text(found), runs_json(found)
+
+    _show_each(members, ask, screen, at_the_end="")
 
 
 def plans(
@@ -113,7 +130,11 @@ def recipe_of(member: Member, recipe: Recipe) -> Recipe:
 
 
 def _show_each(
-    members: Sequence[Member], ask: Callable[[Member, BarrierPort], Said], screen: Screen
+    members: Sequence[Member],
+    ask: Callable[[Member, BarrierPort], Said],
+    screen: Screen,
+    *,
+    at_the_end: str = _EACH_ALONE,
 ) -> None:
     """Show what each says; one that fails does not hide the others.
 
@@ -133,7 +154,8 @@ def _show_each(
         if member.problem is not None:
             problems.append(member.problem)
             screen.show("no answer\n")
-    screen.show(_EACH_ALONE)
+    if at_the_end:
+        screen.show(at_the_end)
     if any(answer is not None for answer in answers.values()):
         screen.answer(answers)
     if problems:

@@ -383,3 +383,102 @@ class RunState(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RunState: _TypeAlias = RunState  # noqa: Y015
+
+@_typing.final
+class ListRunsRequest(_message.Message):
+    """Asks for the caller's own runs; the steward and the auditor get everybody's."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OPEN_ONLY_FIELD_NUMBER: _builtins.int
+    open_only: _builtins.bool
+    """Leave out closed runs."""
+    def __init__(
+        self,
+        *,
+        open_only: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["open_only", b"open_only"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListRunsRequest: _TypeAlias = ListRunsRequest  # noqa: Y015
+
+@_typing.final
+class RunSummary(_message.Message):
+    """Where a run stands, without what it was opened with."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    DATASET_FIELD_NUMBER: _builtins.int
+    ANALYST_FIELD_NUMBER: _builtins.int
+    MECHANISM_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    NUM_STEPS_FIELD_NUMBER: _builtins.int
+    USED_STEPS_FIELD_NUMBER: _builtins.int
+    CLOSE_REASON_FIELD_NUMBER: _builtins.int
+    OPENED_AT_FIELD_NUMBER: _builtins.int
+    CLOSED_AT_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    dataset: _builtins.str
+    analyst: _builtins.str
+    mechanism: _builtins.str
+    status: Global___RunStatus.ValueType
+    num_steps: _builtins.int
+    used_steps: _builtins.int
+    """Steps counted as spent."""
+    close_reason: _builtins.str
+    """Why a closed run was closed."""
+    opened_at: _builtins.str
+    """ISO 8601 in UTC; closed_at is empty while the run is open."""
+    closed_at: _builtins.str
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+        dataset: _builtins.str = ...,
+        analyst: _builtins.str = ...,
+        mechanism: _builtins.str = ...,
+        status: Global___RunStatus.ValueType = ...,
+        num_steps: _builtins.int = ...,
+        used_steps: _builtins.int = ...,
+        close_reason: _builtins.str = ...,
+        opened_at: _builtins.str = ...,
+        closed_at: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["analyst", b"analyst", "close_reason", b"close_reason", "closed_at", b"closed_at", "dataset", b"dataset", "mechanism", b"mechanism", "num_steps", b"num_steps", "opened_at", b"opened_at", "run_id", b"run_id", "status", b"status", "used_steps", b"used_steps"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RunSummary: _TypeAlias = RunSummary  # noqa: Y015
+
+@_typing.final
+class ListRunsResponse(_message.Message):
+    """The latest first: every open run, and at most 200 closed ones."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUNS_FIELD_NUMBER: _builtins.int
+    NUM_LEFT_OUT_FIELD_NUMBER: _builtins.int
+    num_left_out: _builtins.int
+    """Closed runs that were left out."""
+    @_builtins.property
+    def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___RunSummary]: ...
+    def __init__(
+        self,
+        *,
+        runs: _abc.Iterable[Global___RunSummary] | None = ...,
+        num_left_out: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["num_left_out", b"num_left_out", "runs", b"runs"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListRunsResponse: _TypeAlias = ListRunsResponse  # noqa: Y015

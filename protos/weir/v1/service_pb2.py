@@ -28,7 +28,7 @@ from protos.weir.v1 import release_pb2 as protos_dot_weir_dot_v1_dot_release__pb
 from protos.weir.v1 import run_pb2 as protos_dot_weir_dot_v1_dot_run__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cprotos/weir/v1/service.proto\x12\x07weir.v1\x1a\x1bprotos/weir/v1/budget.proto\x1a\x1cprotos/weir/v1/dataset.proto\x1a\x1cprotos/weir/v1/release.proto\x1a\x18protos/weir/v1/run.proto2\x90\x05\n\x0bWeirService\x12K\n\x0cListDatasets\x12\x1c.weir.v1.ListDatasetsRequest\x1a\x1d.weir.v1.ListDatasetsResponse\x12I\n\x0f\x44\x65scribeDataset\x12\x1f.weir.v1.DescribeDatasetRequest\x1a\x15.weir.v1.DatasetFacts\x12\x31\n\x07PlanRun\x12\x17.weir.v1.PlanRunRequest\x1a\r.weir.v1.Plan\x12\x35\n\x07OpenRun\x12\x17.weir.v1.OpenRunRequest\x1a\x11.weir.v1.RunState\x12\x39\n\tResumeRun\x12\x19.weir.v1.ResumeRunRequest\x1a\x11.weir.v1.RunState\x12>\n\x0bStreamSteps\x12\x14.weir.v1.StepRequest\x1a\x15.weir.v1.StepResponse(\x01\x30\x01\x12\x33\n\x04Step\x12\x14.weir.v1.StepRequest\x1a\x15.weir.v1.StepResponse\x12\x37\n\x08\x43loseRun\x12\x18.weir.v1.CloseRunRequest\x1a\x11.weir.v1.RunState\x12T\n\x0f\x44ownloadRelease\x12\x1f.weir.v1.DownloadReleaseRequest\x1a .weir.v1.DownloadReleaseResponse\x12@\n\tGetBudget\x12\x19.weir.v1.GetBudgetRequest\x1a\x18.weir.v1.BudgetStatementb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cprotos/weir/v1/service.proto\x12\x07weir.v1\x1a\x1bprotos/weir/v1/budget.proto\x1a\x1cprotos/weir/v1/dataset.proto\x1a\x1cprotos/weir/v1/release.proto\x1a\x18protos/weir/v1/run.proto2\xd1\x05\n\x0bWeirService\x12K\n\x0cListDatasets\x12\x1c.weir.v1.ListDatasetsRequest\x1a\x1d.weir.v1.ListDatasetsResponse\x12I\n\x0f\x44\x65scribeDataset\x12\x1f.weir.v1.DescribeDatasetRequest\x1a\x15.weir.v1.DatasetFacts\x12\x31\n\x07PlanRun\x12\x17.weir.v1.PlanRunRequest\x1a\r.weir.v1.Plan\x12\x35\n\x07OpenRun\x12\x17.weir.v1.OpenRunRequest\x1a\x11.weir.v1.RunState\x12?\n\x08ListRuns\x12\x18.weir.v1.ListRunsRequest\x1a\x19.weir.v1.ListRunsResponse\x12\x39\n\tResumeRun\x12\x19.weir.v1.ResumeRunRequest\x1a\x11.weir.v1.RunState\x12>\n\x0bStreamSteps\x12\x14.weir.v1.StepRequest\x1a\x15.weir.v1.StepResponse(\x01\x30\x01\x12\x33\n\x04Step\x12\x14.weir.v1.StepRequest\x1a\x15.weir.v1.StepResponse\x12\x37\n\x08\x43loseRun\x12\x18.weir.v1.CloseRunRequest\x1a\x11.weir.v1.RunState\x12T\n\x0f\x44ownloadRelease\x12\x1f.weir.v1.DownloadReleaseRequest\x1a .weir.v1.DownloadReleaseResponse\x12@\n\tGetBudget\x12\x19.weir.v1.GetBudgetRequest\x1a\x18.weir.v1.BudgetStatementb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,5 +36,5 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.weir.v1.service_pb2'
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_WEIRSERVICE']._serialized_start=157
-  _globals['_WEIRSERVICE']._serialized_end=813
+  _globals['_WEIRSERVICE']._serialized_end=878
 # @@protoc_insertion_point(module_scope)

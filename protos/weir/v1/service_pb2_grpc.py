@@ -58,6 +58,11 @@ class WeirServiceStub:
                 request_serializer=protos_dot_weir_dot_v1_dot_run__pb2.OpenRunRequest.SerializeToString,
                 response_deserializer=protos_dot_weir_dot_v1_dot_run__pb2.RunState.FromString,
                 _registered_method=True)
+        self.ListRuns = channel.unary_unary(
+                '/weir.v1.WeirService/ListRuns',
+                request_serializer=protos_dot_weir_dot_v1_dot_run__pb2.ListRunsRequest.SerializeToString,
+                response_deserializer=protos_dot_weir_dot_v1_dot_run__pb2.ListRunsResponse.FromString,
+                _registered_method=True)
         self.ResumeRun = channel.unary_unary(
                 '/weir.v1.WeirService/ResumeRun',
                 request_serializer=protos_dot_weir_dot_v1_dot_run__pb2.ResumeRunRequest.SerializeToString,
@@ -113,6 +118,12 @@ class WeirServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def OpenRun(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListRuns(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -179,6 +190,11 @@ def add_WeirServiceServicer_to_server(servicer, server):
                     servicer.OpenRun,
                     request_deserializer=protos_dot_weir_dot_v1_dot_run__pb2.OpenRunRequest.FromString,
                     response_serializer=protos_dot_weir_dot_v1_dot_run__pb2.RunState.SerializeToString,
+            ),
+            'ListRuns': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRuns,
+                    request_deserializer=protos_dot_weir_dot_v1_dot_run__pb2.ListRunsRequest.FromString,
+                    response_serializer=protos_dot_weir_dot_v1_dot_run__pb2.ListRunsResponse.SerializeToString,
             ),
             'ResumeRun': grpc.unary_unary_rpc_method_handler(
                     servicer.ResumeRun,
@@ -320,6 +336,33 @@ class WeirService:
             '/weir.v1.WeirService/OpenRun',
             protos_dot_weir_dot_v1_dot_run__pb2.OpenRunRequest.SerializeToString,
             protos_dot_weir_dot_v1_dot_run__pb2.RunState.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListRuns(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/weir.v1.WeirService/ListRuns',
+            protos_dot_weir_dot_v1_dot_run__pb2.ListRunsRequest.SerializeToString,
+            protos_dot_weir_dot_v1_dot_run__pb2.ListRunsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -40,6 +40,7 @@ class WeirServiceStub:
     DescribeDataset: _grpc.UnaryUnaryMultiCallable[_dataset_pb2.DescribeDatasetRequest, _dataset_pb2.DatasetFacts]
     PlanRun: _grpc.UnaryUnaryMultiCallable[_run_pb2.PlanRunRequest, _run_pb2.Plan]
     OpenRun: _grpc.UnaryUnaryMultiCallable[_run_pb2.OpenRunRequest, _run_pb2.RunState]
+    ListRuns: _grpc.UnaryUnaryMultiCallable[_run_pb2.ListRunsRequest, _run_pb2.ListRunsResponse]
     ResumeRun: _grpc.UnaryUnaryMultiCallable[_run_pb2.ResumeRunRequest, _run_pb2.RunState]
     StreamSteps: _grpc.StreamStreamMultiCallable[_release_pb2.StepRequest, _release_pb2.StepResponse]
     """The fast path: one long-lived stream per run."""
@@ -59,6 +60,7 @@ class WeirServiceAsyncStub(WeirServiceStub):
     DescribeDataset: _aio.UnaryUnaryMultiCallable[_dataset_pb2.DescribeDatasetRequest, _dataset_pb2.DatasetFacts]  # type: ignore[assignment]
     PlanRun: _aio.UnaryUnaryMultiCallable[_run_pb2.PlanRunRequest, _run_pb2.Plan]  # type: ignore[assignment]
     OpenRun: _aio.UnaryUnaryMultiCallable[_run_pb2.OpenRunRequest, _run_pb2.RunState]  # type: ignore[assignment]
+    ListRuns: _aio.UnaryUnaryMultiCallable[_run_pb2.ListRunsRequest, _run_pb2.ListRunsResponse]  # type: ignore[assignment]
     ResumeRun: _aio.UnaryUnaryMultiCallable[_run_pb2.ResumeRunRequest, _run_pb2.RunState]  # type: ignore[assignment]
     StreamSteps: _aio.StreamStreamMultiCallable[_release_pb2.StepRequest, _release_pb2.StepResponse]  # type: ignore[assignment]
     """The fast path: one long-lived stream per run."""
@@ -99,6 +101,13 @@ class WeirServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _run_pb2.OpenRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_run_pb2.RunState, _abc.Awaitable[_run_pb2.RunState]]: ...
+
+    @_abc_1.abstractmethod
+    def ListRuns(
+        self,
+        request: _run_pb2.ListRunsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_run_pb2.ListRunsResponse, _abc.Awaitable[_run_pb2.ListRunsResponse]]: ...
 
     @_abc_1.abstractmethod
     def ResumeRun(

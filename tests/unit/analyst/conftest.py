@@ -48,7 +48,7 @@ class FakeStop:
 def small_recipe() -> Callable[..., Recipe]:
     def make(**changes: Any) -> Recipe:
         overrides = {key.replace("__", "."): value for key, value in changes.items()}
-        return load_recipe("digits-dp-sinkhorn", {**SMALL, **overrides})
+        return load_recipe("dp-sinkhorn-digits", {**SMALL, **overrides})
 
     return make
 

@@ -18,7 +18,7 @@ from tests.fakes.barrier import FakeBarrier, FakeDataset, FakeRun, make_error
 
 TRAIN = ["train", "--curator", "localhost:1", "--insecure-loopback"]
 SMALL = [
-    "--recipe", "digits-dp-sinkhorn", "--generator-width", "8", "--sample-every", "99",
+    "--recipe", "dp-sinkhorn-digits", "--generator-width", "8", "--sample-every", "99",
     "--mechanism-num-samples", "20", "--mechanism-num-debias", "4",
 ]  # fmt: skip
 
@@ -108,18 +108,42 @@ def test_a_signal_stops_after_the_step(
     assert [step for step, _ in barrier.asked] == [1, 2, 3, 4, 5, 6]
 
 
+def test_a_forgotten_run_is_found_and_closed(
+    barrier: FakeBarrier, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    access = ["--curator", "localhost:1", "--insecure-loopback"]
+    assert main(["runs", *access], connect=connect_to(barrier)) == ExitCode.OK
+    assert capsys.readouterr().out == "no runs\n"
+    assert _train(barrier, tmp_path, *SMALL, "--steps", "2") == ExitCode.OK
+    forgotten = barrier.open_run("digits", "dp-sinkhorn", {}, num_steps=3).run_id
+    assert main(["runs", *access], connect=connect_to(barrier)) == ExitCode.OK
+    text = capsys.readouterr().out
+    assert text.index("0 of 3") < text.index("2 of 2")  # the latest first
+    assert "closed: by the analyst" in text
+    assert "'analyst close RUN'" in text
+
+    assert main(["runs", "--open", "--json", *access], connect=connect_to(barrier)) == ExitCode.OK
+    found = json.loads(capsys.readouterr().out)["runs"]
+    assert [one["run_id"] for one in found] == [forgotten]
+    assert (found[0]["steps"], found[0]["steps_charged"]) == (3, 0)
+    assert main(["close", forgotten, *access], connect=connect_to(barrier)) == ExitCode.OK
+    capsys.readouterr()
+    assert main(["runs", "--open", *access], connect=connect_to(barrier)) == ExitCode.OK
+    assert capsys.readouterr().out == "no runs\n"
+
+
 def test_plan_and_budget_charge_nothing(
     barrier: FakeBarrier, capsys: pytest.CaptureFixture[str]
 ) -> None:
     access = ["--curator", "localhost:1", "--insecure-loopback"]
     for question in (["--for-steps", "3"], ["--for-epsilon", "2"], []):
-        argv = ["plan", *access, "--recipe", "digits-dp-sinkhorn", *question]
+        argv = ["plan", *access, "--recipe", "dp-sinkhorn-digits", *question]
         assert main(argv, connect=connect_to(barrier)) == ExitCode.OK
     text = capsys.readouterr().out
     assert "affordable  6 steps" in text
     assert "3 steps: epsilon 3.0000 in total afterwards; fits" in text
     assert "up to epsilon 2, 2 steps" in text
-    argv = ["plan", *access, "--recipe", "digits-embedding"]
+    argv = ["plan", *access, "--recipe", "embedding-digits"]
     assert main(argv, connect=connect_to(barrier)) == ExitCode.OK
     assert "the release" in capsys.readouterr().out
     assert main(["budget", *access], connect=connect_to(barrier)) == ExitCode.OK

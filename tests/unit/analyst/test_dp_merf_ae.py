@@ -259,7 +259,7 @@ def test_recipes_that_do_not_fit_together_are_refused(
 def test_the_generator_of_codes_needs_the_mechanism() -> None:
     with pytest.raises(RecipeError, match="go together"):
         load_recipe(
-            "digits-embedding",
+            "embedding-digits",
             {"generator.kind": "decoded", "generator.hidden_width": 5, "generator.code_width": 3},
         )
 

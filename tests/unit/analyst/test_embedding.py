@@ -118,7 +118,7 @@ def test_files_that_are_no_embedding_are_refused(tmp_path: Path) -> None:
 
 
 def digits() -> SavedEmbedding:
-    recipe = load_recipe("digits-embedding")
+    recipe = load_recipe("embedding-digits")
     shape = ImageShape(channels=1, height=8, width=8, num_classes=10)
     return saved(recipe.mechanism.parameters(None), shape, name="digits")  # type: ignore[arg-type]
 
@@ -128,7 +128,7 @@ def test_training_offline_can_be_cut_and_resumed(
 ) -> None:
     path = tmp_path / "e.safetensors"
     save_embedding(path, digits())
-    recipe = load_recipe("digits-embedding", SMALL)
+    recipe = load_recipe("embedding-digits", SMALL)
     whole, cut = SessionOptions(out=tmp_path / "whole"), SessionOptions(out=tmp_path / "cut")
     assert train_offline(path, recipe, whole, progress, make_stop()).num_updates == 6
     first = train_offline(path, recipe, cut, progress, make_stop(after=4))

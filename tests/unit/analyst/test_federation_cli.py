@@ -17,11 +17,11 @@ from tests.fakes.barrier import FakeBarrier, FakeDataset, FakeRun, make_error
 
 BOTH = ["--curator", "a:1", "--curator", "b:2", "--insecure-loopback"]
 SMALL = [
-    "--recipe", "digits-dp-sinkhorn", "--generator-width", "8", "--sample-every", "99",
+    "--recipe", "dp-sinkhorn-digits", "--generator-width", "8", "--sample-every", "99",
     "--mechanism-num-samples", "20", "--mechanism-num-debias", "4", "--retry-for-s", "0",
 ]  # fmt: skip
 EMBEDDING = [
-    "--recipe", "digits-embedding", "--generator-width", "8", "--steps", "4",
+    "--recipe", "embedding-digits", "--generator-width", "8", "--steps", "4",
     "--mechanism-num-features", "20", "--mechanism-images-per-class", "2",
 ]  # fmt: skip
 
@@ -119,7 +119,7 @@ def test_budget_and_plan_show_all_and_name_who_does_not_answer(
     text = capsys.readouterr().out
     assert text.index("== a:1 ==") < text.index("(6, 1e-05)") < text.index("== b:2 ==")
     assert text.index("== b:2 ==") < text.index("(100, 1e-05)")
-    assert _main(barriers, "plan", *BOTH, "--recipe", "digits-dp-sinkhorn") == ExitCode.OK
+    assert _main(barriers, "plan", *BOTH, "--recipe", "dp-sinkhorn-digits") == ExitCode.OK
     text = capsys.readouterr().out
     assert "affordable  6 steps" in text
     assert "affordable  100 steps" in text
@@ -128,6 +128,21 @@ def test_budget_and_plan_show_all_and_name_who_does_not_answer(
     assert "no answer" in text
     assert "(100, 1e-05)" in text
     assert not any(barrier.opened for barrier in barriers.values())
+
+
+def test_runs_of_every_curator_are_listed(
+    barriers: dict[str, FakeBarrier], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for steps, barrier in enumerate(barriers.values(), start=3):
+        barrier.open_run("", "dp-sinkhorn", {}, num_steps=steps)
+    assert _main(barriers, "runs", *BOTH) == ExitCode.OK
+    text = capsys.readouterr().out
+    assert text.index("== a:1 ==") < text.index("0 of 3") < text.index("== b:2 ==")
+    assert text.index("== b:2 ==") < text.index("0 of 4")
+    assert _main(barriers, "runs", *BOTH, gone=("a:1",)) == ExitCode.UNREACHABLE
+    text = capsys.readouterr().out
+    assert "no answer" in text
+    assert "0 of 4" in text
 
 
 def test_close_ends_what_can_be_reached(

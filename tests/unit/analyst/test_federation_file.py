@@ -26,7 +26,7 @@ weight = 2.0
 address = "unix:/run/weir.sock"
 insecure_loopback = true
 """
-TRAIN = ["train", "--out", "x", "--recipe", "digits-dp-sinkhorn"]
+TRAIN = ["train", "--out", "x", "--recipe", "dp-sinkhorn-digits"]
 
 
 def _write(folder: Path, text: str) -> Path:

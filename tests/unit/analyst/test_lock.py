@@ -23,11 +23,11 @@ with only_trainer(Path(sys.argv[1]), is_new=True):
 """
 ACCESS = ("--curator", "localhost:1", "--insecure-loopback", "--timeout", "0.1")
 COMMANDS = [
-    ("train", *ACCESS, "--recipe", "digits-dp-sinkhorn"),
-    ("train", *ACCESS, "--curator", "localhost:2", "--recipe", "digits-dp-sinkhorn"),
+    ("train", *ACCESS, "--recipe", "dp-sinkhorn-digits"),
+    ("train", *ACCESS, "--curator", "localhost:2", "--recipe", "dp-sinkhorn-digits"),
     ("train", *ACCESS, "--resume"),
     ("adapt", "train", *ACCESS, "--recipe", "mnist-to-usps", "--source", "mnist.npz"),
-    ("embedding", "train", "x.safetensors", "--recipe", "digits-embedding"),
+    ("embedding", "train", "x.safetensors", "--recipe", "embedding-digits"),
 ]
 
 

@@ -19,7 +19,7 @@ from curator.cli_common import table_lines
 from tests.fakes.barrier import FakeBarrier, FakeDataset
 from tests.unit.analyst.test_cli import connect_to
 
-PLAN = ["plan", "--curator", "localhost:1", "--insecure-loopback", "--recipe", "digits-dp-sinkhorn"]
+PLAN = ["plan", "--curator", "localhost:1", "--insecure-loopback", "--recipe", "dp-sinkhorn-digits"]
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def barrier() -> FakeBarrier:
 
 
 def report(barrier: FakeBarrier, question: PlanQuestion) -> PlanReport:
-    return make_plan(barrier, load_recipe("digits-dp-sinkhorn"), question)
+    return make_plan(barrier, load_recipe("dp-sinkhorn-digits"), question)
 
 
 def test_steps_and_an_epsilon_ask_for_the_noise(
@@ -58,7 +58,7 @@ def test_programs_get_one_object_with_the_same_numbers(
     assert (value["num_steps"], value["fits"], value["epsilon_alone"]) == (9, False, None)
     assert value["advice"] == ["it would be refused"]
     assert [row["num_steps"] for row in value["points"]] == [1, 2, 3]
-    assert main([*PLAN[:1], *PLAN[1:4], "--recipe", "digits-embedding", "--json"],
+    assert main([*PLAN[:1], *PLAN[1:4], "--recipe", "embedding-digits", "--json"],
                 connect=connect_to(barrier)) == ExitCode.OK  # fmt: skip
     assert json.loads(capsys.readouterr().out)["mechanism"] == "mean-embedding"
 
@@ -115,7 +115,7 @@ def test_a_rehearsal_is_never_shown_as_a_promise() -> None:
     [
         ["budget", *PLAN[1:4]],
         ["recipes"],
-        ["recipes", "digits-embedding"],
+        ["recipes", "embedding-digits"],
     ],
 )
 def test_json_is_all_that_is_printed(

@@ -29,7 +29,7 @@ def test_every_recipe_loads_and_documents_itself(name: str) -> None:
 
 
 def test_the_recipes_of_the_first_run_are_there() -> None:
-    assert {"digits-dp-sinkhorn", "digits-embedding", "dp-sinkhorn-mnist"} <= set(list_recipes())
+    assert {"dp-sinkhorn-digits", "embedding-digits", "dp-sinkhorn-mnist"} <= set(list_recipes())
 
 
 @pytest.mark.parametrize(
@@ -49,13 +49,13 @@ def test_the_recipes_of_the_first_run_are_there() -> None:
 )
 def test_a_wrong_key_is_named(overrides: dict[str, Any], text: str) -> None:
     with pytest.raises(RecipeError) as caught:
-        load_recipe("digits-dp-sinkhorn", overrides)
+        load_recipe("dp-sinkhorn-digits", overrides)
     assert text in str(caught.value)
 
 
 @pytest.mark.parametrize("key", ["clip_norm", "noise_multiplier", "expected_batch_size"])
 def test_what_carries_privacy_has_no_default(tmp_path: Path, key: str) -> None:
-    lines = recipe_text("digits-dp-sinkhorn").splitlines()
+    lines = recipe_text("dp-sinkhorn-digits").splitlines()
     path = tmp_path / "partial.toml"
     path.write_text("\n".join(line for line in lines if not line.startswith(key)))
     with pytest.raises(RecipeError):
@@ -64,7 +64,7 @@ def test_what_carries_privacy_has_no_default(tmp_path: Path, key: str) -> None:
 
 def test_all_steps_of_a_free_mechanism_are_refused() -> None:
     with pytest.raises(RecipeError, match="no meaning with mean-embedding"):
-        load_recipe("digits-embedding", {"training.steps": "all"})
+        load_recipe("embedding-digits", {"training.steps": "all"})
 
 
 @pytest.mark.parametrize("name", ["no-such-recipe", "no/such/file.toml"])
@@ -81,7 +81,7 @@ def test_a_file_that_is_not_toml_is_named(tmp_path: Path) -> None:
 
 
 def test_expected_batch_size_becomes_a_rate_of_the_nominal_size() -> None:
-    mechanism = load_recipe("digits-dp-sinkhorn").mechanism
+    mechanism = load_recipe("dp-sinkhorn-digits").mechanism
     parameters = mechanism.parameters(FakeDataset())
     assert parameters["sampling_rate"] == 40 / 1437
     assert parameters["capacity"] == 90
@@ -139,12 +139,12 @@ def test_recipes_of_dp_swd_are_two_noises_of_one_run(name: str) -> None:
 
 
 def test_a_rate_on_the_command_line_replaces_the_batch_size() -> None:
-    mechanism = load_recipe("digits-dp-sinkhorn", {"mechanism.sampling_rate": 0.02}).mechanism
+    mechanism = load_recipe("dp-sinkhorn-digits", {"mechanism.sampling_rate": 0.02}).mechanism
     assert mechanism.parameters(FakeDataset())["sampling_rate"] == 0.02
 
 
 def test_debias_rows_repeat_the_first_labels() -> None:
-    mechanism = load_recipe("digits-dp-sinkhorn").mechanism
+    mechanism = load_recipe("dp-sinkhorn-digits").mechanism
     assert isinstance(mechanism, DpSinkhornConfig)
     labels = mechanism.draw_labels(10, torch.Generator())
     assert labels[40:].tolist() == labels[:8].tolist()
@@ -152,7 +152,7 @@ def test_debias_rows_repeat_the_first_labels() -> None:
 
 
 def test_images_per_class_is_not_sent() -> None:
-    mechanism = load_recipe("digits-embedding").mechanism
+    mechanism = load_recipe("embedding-digits").mechanism
     assert sorted(mechanism.parameters(FakeDataset())) == [
         "bandwidths",
         "count_scale",
@@ -177,9 +177,9 @@ def test_every_key_has_its_own_flag() -> None:
     flags = [flag_of(key) for key in recipe_keys()]
     assert len(set(flags)) == len(flags)
     assert all(recipe_keys().values())
-    stated = recipe_to_dict(load_recipe("digits-embedding"))
+    stated = recipe_to_dict(load_recipe("embedding-digits"))
     for name in (
-        *("digits-dp-sinkhorn", "dp-cgan-mnist", "dp-swd-mnist", "gs-wgan-decoupled-mnist"),
+        *("dp-sinkhorn-digits", "dp-cgan-mnist", "dp-swd-mnist", "gs-wgan-decoupled-mnist"),
         "dp-cgan-adaptive-digits",
         *("adversarial-dp-sinkhorn-mnist", "g-pate-mnist", "pate-gan-mnist"),
     ):
@@ -203,7 +203,7 @@ def test_flags_and_set_read_values() -> None:
         "training.seed": 7,
         "session.device": "cuda:0",
     }
-    load_recipe("digits-embedding", {"mechanism.bandwidths": [1, 2.5]})
+    load_recipe("embedding-digits", {"mechanism.bandwidths": [1, 2.5]})
 
 
 @pytest.mark.parametrize("argv", [("--set", "a.b"), ("--seed", "1", "--set", "training.seed=2")])
@@ -213,7 +213,7 @@ def test_bad_assignments_are_refused(argv: tuple[str, ...]) -> None:
 
 
 def test_a_resumed_run_keeps_its_recipe() -> None:
-    recipe = load_recipe("digits-embedding")
+    recipe = load_recipe("embedding-digits")
     changed = with_session(recipe, {"session.checkpoint_every": 7}, origin="test")
     assert changed.session.checkpoint_every == 7
     assert changed.training == recipe.training

@@ -49,7 +49,7 @@ def test_help_imports_nothing_slow(package: str, argv: tuple[str, ...]) -> None:
     "argv",
     [
         ("budget", *NOWHERE),
-        ("plan", *NOWHERE, "--recipe", "digits-dp-sinkhorn", "--mechanism-noise-multiplier", "2"),
+        ("plan", *NOWHERE, "--recipe", "dp-sinkhorn-digits", "--mechanism-noise-multiplier", "2"),
         ("budget", *NOWHERE[2:], "--curator", "localhost:9", "--curator", "localhost:10"),
     ],
     ids=["budget", "plan", "budget of several"],

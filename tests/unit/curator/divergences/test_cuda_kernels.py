@@ -45,7 +45,8 @@ def clouds(
 
 
 def relative(got: torch.Tensor, exact: torch.Tensor) -> float:
-    return float((got.cpu().double() - exact).norm() / exact.norm())
+    # a plan that keeps every point in place moves nothing; kernels bound its entries by exp(-80)
+    return float((got.cpu().double() - exact).norm() / (exact.norm() + 1e-20))
 
 
 @pytest.mark.parametrize("kept", [0, 1, 21])

@@ -1,0 +1,67 @@
+"""A list of runs: the latest first, every open one, and only so many closed ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from curator.ledger.records import NOTHING, RunState, RunStatus
+from curator.rpc import runs_codec
+from curator.rpc.runs_codec import encode_runs
+from protos.weir.v1 import run_pb2
+
+
+def _run(number: int) -> RunState:
+    """Return one of ten runs, opened one after the other, every second of them closed."""
+    is_open, at = number % 2 == 0, f"2026-01-{number + 1:02}T00:00:00+00:00"
+    return RunState(
+        run_id=f"run-{number}",
+        dataset="digits",
+        analyst="alice",
+        mechanism="dp-sinkhorn",
+        parameters_json="{}",
+        setup=NOTHING,
+        step=NOTHING,
+        num_steps=20,
+        setup_event_json="{}",
+        step_event_json="{}",
+        used=number,
+        answered=0,
+        status=RunStatus.OPEN if is_open else RunStatus.CLOSED,
+        close_reason="" if is_open else "declared steps used",
+        holder="h",
+        epoch=1,
+        setup_begun=True,
+        setup_digest="",
+        opened_at=at,
+        closed_at="" if is_open else at,
+    )
+
+
+STATES = [_run(number) for number in range(10)]
+
+
+def test_runs_come_latest_first_with_what_they_used() -> None:
+    message = encode_runs(STATES, open_only=False)
+    assert [run.run_id for run in message.runs] == [f"run-{k}" for k in reversed(range(10))]
+    assert [run.used_steps for run in message.runs] == list(reversed(range(10)))
+    assert message.runs[0].status == run_pb2.RUN_STATUS_CLOSED
+    assert message.runs[0].close_reason == "declared steps used"
+    assert message.runs[1].status == run_pb2.RUN_STATUS_OPEN
+    assert message.runs[1].closed_at == ""
+    assert message.num_left_out == 0
+
+
+def test_open_runs_alone() -> None:
+    message = encode_runs(STATES, open_only=True)
+    assert [run.run_id for run in message.runs] == ["run-8", "run-6", "run-4", "run-2", "run-0"]
+    assert message.num_left_out == 0
+
+
+def test_old_closed_runs_are_counted_and_no_open_run_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runs_codec, "MOST_CLOSED", 2)
+    message = encode_runs(STATES, open_only=False)
+    ids = [run.run_id for run in message.runs]
+    assert ids == ["run-9", "run-8", "run-7", "run-6", "run-4", "run-2", "run-0"]
+    assert message.num_left_out == 3
