@@ -31,6 +31,7 @@ COMMON = (
     (r"--steps 2000", "--steps 2 --generator-width 4 --checkpoint-every 1"),
     (r"--recipe dp-sinkhorn-mnist --out", f"{QUICK} --out"),
 )  # fmt: skip
+RUN = (r"\bRUN_ID\b", "$(grep -om1 '[0-9a-f]\\{32\\}' runs/mnist/metrics.jsonl)")
 EXECUTED: dict[str, tuple[tuple[str, str], ...]] = {
     "README.md": (
         (r"curator audit", "curator audit --canary flip --mechanism dp-sinkhorn --trials 20"),
@@ -46,13 +47,14 @@ EXECUTED: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "how-to/read-a-certificate.md": (
         (r"SHA256:\.\.\.", "$(cat fingerprint)"),
-        (r"\bRUN_ID\b", "$(grep -om1 '[0-9a-f]\\{32\\}' runs/mnist/metrics.jsonl)"),
+        RUN,
         (r"--out runs/mnist/certificate.json", "--out runs/mnist/again.json"),
     ),
     "how-to/recover-after-a-crash.md": (),
     "how-to/rotate-certificates.md": (),
     "how-to/run-the-ledger.md": ((r"\bNAME\b", "spare"),),
     "how-to/train-remotely.md": (
+        RUN,
         (r"runs/mnist", "runs/remote"),
         (r"--dataset cats", "--dataset mnist --steps 2 --mechanism-noise-multiplier 20"),
         (
