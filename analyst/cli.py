@@ -97,9 +97,20 @@ def main(argv: Sequence[str] | None = None, *, connect: Connect | None = None) -
     except Exception as error:  # the edge: no traceback without --debug
         if arguments.debug:
             raise
+        return _report_surprise(error, arguments, screen)
+
+
+def _report_surprise(error: Exception, arguments: argparse.Namespace, screen: Screen) -> ExitCode:
+    """Say what no part of the program expected, and how to go on with a run that it ended."""
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        screen.warn(f"error: {where}{error.strerror or error}")
+        screen.warn("what to do: check the path, its permissions and the space on its disk")
+    else:
         screen.warn(f"error: a fault of this program: {type(error).__name__}: {error}")
         screen.warn("what to do: run it again with --debug and report the traceback")
-        return ExitCode.FAILED
+    say_how_to_resume(arguments, screen)
+    return ExitCode.FILES if isinstance(error, OSError) else ExitCode.FAILED
 
 
 def _connect(screen: Screen, config: ConnectionConfig) -> AbstractContextManager[BarrierPort]:

@@ -7,6 +7,7 @@ from argparse import Namespace
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict
+from urllib.parse import quote
 
 from curator.cli_common import Screen, UsageProblem, folder_of, reader_of, say
 from curator.config import load_config
@@ -150,7 +151,7 @@ def _backup(arguments: Namespace) -> None:
         raise UsageProblem(msg)
     reader_of(arguments).close()
     write_private(arguments.out, b"")
-    source = sqlite3.connect(f"file:{folder.ledger}?mode=ro", uri=True)
+    source = sqlite3.connect(f"file:{quote(str(folder.ledger.absolute()))}?mode=ro", uri=True)
     with closing(source), closing(sqlite3.connect(arguments.out)) as target:
         source.backup(target)
     screen = Screen.of(arguments)

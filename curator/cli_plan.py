@@ -129,9 +129,11 @@ def wire_parameters(table: Mapping[str, Any], facts: DatasetFacts) -> Asked:
     mechanism = str(table["kind"])
     known = parameter_schema(mechanism)["properties"]
     given = {key: value for key, value in table.items() if key != "kind"}
-    batch = given.pop("expected_batch_size", None)
+    batch = given.get("expected_batch_size")
     if batch is not None and "sampling_rate" in known:
         given.setdefault("sampling_rate", batch / facts.nominal_size)
+        if "expected_batch_size" not in known:
+            del given["expected_batch_size"]
     if "capacity" in known:
         given.setdefault("capacity", facts.capacity)
     return Asked(

@@ -51,7 +51,7 @@ def run_adaptation(arguments: argparse.Namespace, reach: Reach, screen: Screen) 
         manifest, recipe = None, load_adaptation(arguments.recipe, overrides)
     with (
         reach(recipe, manifest, progress.say) as barrier,
-        stop_on_signals(progress.say) as stop,
+        stop_on_signals(quiet=screen.quiet) as stop,
     ):
         sitting = Sitting(out=arguments.out, source=arguments.source, progress=progress, stop=stop)
         if arguments.resume:

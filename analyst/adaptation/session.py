@@ -21,13 +21,14 @@ from analyst.adaptation.state import (
     load_module,
     new_adaptation,
 )
-from analyst.errors import AnalystError, CuratorUnreachable, RunClosed
+from analyst.errors import CuratorUnreachable, RunClosed
 from analyst.generators.generator import ImageShape
 from analyst.training.checkpoint import Manifest
 from analyst.training.errors import CheckpointError
 from analyst.training.loop import Outcome, Stop
 from analyst.training.ports import DatasetPort
 from analyst.training.progress import Progress
+from analyst.training.rescue import rescue
 
 _DOES_NOT_FIT = "the checkpoint in {out} does not fit its recipe: {error}"
 _RESTORE = "Restore the directory from a backup."
@@ -100,9 +101,9 @@ def start_adaptation(
     outputs = AdaptationOutputs(
         sitting.out, state, run, recipe, dataset=dataset, progress=sitting.progress
     )
+    sitting.progress.say(f"opened run {run.run_id}: {run.num_steps:,} steps on '{facts.name}'")
     outputs.save_checkpoint()
     outputs.event("opened", {"run_id": run.run_id, "num_steps": run.num_steps})
-    sitting.progress.say(f"opened run {run.run_id}: {run.num_steps:,} steps on '{facts.name}'")
     return _adapt(state, run, recipe, source, outputs=outputs, sitting=sitting)
 
 
@@ -225,9 +226,8 @@ def _adapt(
             with suppress(RunClosed, CuratorUnreachable):  # it is used up, so it ends itself
                 run.close()
             outputs.save_certificate()
-    except AnalystError as error:
-        outputs.save_checkpoint()
-        outputs.event("failed", {"error": type(error).__name__})
+    except Exception as error:
+        rescue(outputs, error, sitting.progress.warn)
         raise
     finally:
         outputs.close()

@@ -27,7 +27,7 @@ _AXES: Final[dict[str, run_pb2.PlanAxis.ValueType]] = {
     "epsilon": run_pb2.PLAN_AXIS_EPSILON,
     "noise": run_pb2.PLAN_AXIS_NOISE,
 }
-_SETUP_SECONDS = 600.0  # OpenRun makes the one release of a mechanism that has one
+_SETUP_SECONDS = 1800.0  # OpenRun makes the one release of a mechanism that has one
 
 
 def connect(
@@ -187,7 +187,13 @@ class Barrier:
         return Plan.of(self._call("PlanRun", request, seconds=_PLAN_SECONDS))
 
     def open_run(
-        self, dataset: str, mechanism: str, parameters: Mapping[str, Any], *, num_steps: int
+        self,
+        dataset: str,
+        mechanism: str,
+        parameters: Mapping[str, Any],
+        *,
+        num_steps: int,
+        idempotency_key: str | None = None,
     ) -> Run:
         """Reserve the whole cost of a run and return it.
 
@@ -196,6 +202,8 @@ class Barrier:
             mechanism: Wire name.
             parameters: The mechanism's parameters, fixed for the run.
             num_steps: Declared steps.
+            idempotency_key: 16 to 128 characters. The same key and arguments open the same run and
+                pay once, also from another process; None for a new run.
 
         Returns:
             The open run.
@@ -207,7 +215,7 @@ class Barrier:
             dataset=dataset,
             choice=_choice(mechanism, parameters),
             num_steps=num_steps,
-            idempotency_key=secrets.token_hex(16),
+            idempotency_key=idempotency_key or secrets.token_hex(16),
         )
         state = self._call("OpenRun", request, seconds=_SETUP_SECONDS)
         return self._run(state)

@@ -30,7 +30,8 @@ def persist(
     Args:
         attempt: Must ask for the same each time.
         target: HOST:PORT, for messages.
-        patience: How long the curator may be unreachable, in seconds; being told to wait is not.
+        patience: How long the curator may be unreachable, in seconds from the first failure: an
+            answer that takes long is none, and neither is being told to wait.
         clock: Seconds.
         sleep: Waits so many seconds.
 
@@ -40,7 +41,7 @@ def persist(
     Raises:
         AnalystError: As the curator refused, or `CuratorUnreachable` when patience ended.
     """
-    until, backoff = clock() + patience, _FIRST_PAUSE
+    until, backoff = None, _FIRST_PAUSE
     while True:
         try:
             return attempt()
@@ -48,7 +49,7 @@ def persist(
             problem = to_exception(error, target)
         except CuratorUnreachable as error:
             problem = error
-        if isinstance(problem, TooFast):
+        if until is None or isinstance(problem, TooFast):
             until, backoff = clock() + patience, _FIRST_PAUSE
         pause = max(backoff * _jitter(), _asked(problem))
         backoff = min(2 * backoff, _LONGEST_PAUSE)

@@ -62,7 +62,7 @@ def run_offline_training(arguments: argparse.Namespace, screen: Screen) -> bool:
     overrides = read_overrides(arguments)
     options = SessionOptions(out=arguments.out, start_from=arguments.start_from)
     progress = Progress(sys.stderr, quiet=screen.quiet)
-    with stop_on_signals(progress.say) as stop:
+    with stop_on_signals(quiet=screen.quiet) as stop:
         if arguments.resume:
             result = resume_offline(arguments.embedding, overrides, options, progress, stop)
         else:

@@ -1,7 +1,7 @@
-"""One sitting of a training run: open or resume, train, leave a checkpoint whatever happens.
+"""One sitting of a training run: open or resume, train, leave a checkpoint whatever fails.
 
 A checkpoint exists from before the first step, so a run that is killed at any moment can go on. An
-error of the barrier is raised again after the state before the failed step was saved.
+error is raised again after the state was saved; the barrier's leave it as before the failed step.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from analyst.errors import AnalystError, CuratorUnreachable, RunClosed
+from analyst.errors import CuratorUnreachable, RunClosed
 from analyst.generators.decoded import DecodedGenerator
 from analyst.recipes import Recipe, RecipeError, recipe_from_dict
 from analyst.recipes.load import with_session
@@ -20,6 +20,7 @@ from analyst.training.loop import Outcome, Stop, train
 from analyst.training.outputs import Outputs, checkpoint_store, image_shape
 from analyst.training.ports import DatasetPort, DecoderSource, RunPort, RunSource
 from analyst.training.progress import Progress
+from analyst.training.rescue import rescue
 from analyst.training.state import TrainingState, load_generator, load_state, new_state
 
 
@@ -85,9 +86,9 @@ def run_session(
         num_steps = recipe.training.steps
     run = barrier.open_run(facts.name, mechanism.wire_name, parameters, num_steps=num_steps)
     outputs = Outputs(options.out, state, run, recipe, dataset=dataset, progress=progress)
+    progress.say(f"opened run {run.run_id}: {run.num_steps:,} steps on '{facts.name}'")
     outputs.save_checkpoint()
     outputs.event("opened", {"run_id": run.run_id, "num_steps": run.num_steps})
-    progress.say(f"opened run {run.run_id}: {run.num_steps:,} steps on '{facts.name}'")
     return _train(state, run, recipe, outputs, progress=progress, stop=stop)
 
 
@@ -208,9 +209,8 @@ def _train(
         if finished:
             _close(run, progress)
             outputs.save_certificate()
-    except AnalystError as error:
-        outputs.save_checkpoint()
-        outputs.event("failed", {"error": type(error).__name__})
+    except Exception as error:
+        rescue(outputs, error, progress.warn)
         raise
     finally:
         outputs.close()

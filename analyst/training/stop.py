@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import final
+from typing import Final, final
+
+
+_STDERR: Final = 2
+_WORDS: Final = "stopping after this step; once more interrupts at once"
 
 
 @final
@@ -33,11 +38,14 @@ class StopRequest:
 
 
 @contextmanager
-def stop_on_signals(say: Callable[[str], None]) -> Iterator[StopRequest]:
+def stop_on_signals(*, quiet: bool) -> Iterator[StopRequest]:
     """Turn signals into a request while the block runs; the previous handlers come back after it.
 
+    A handler runs in the middle of anything, also of writing to the screen. So it says what it has
+    to say past all buffers and bars.
+
     Args:
-        say: Called once, when the first signal arrives.
+        quiet: Say nothing.
 
     Yields:
         The request.
@@ -48,9 +56,10 @@ def stop_on_signals(say: Callable[[str], None]) -> Iterator[StopRequest]:
         if request.asked:
             raise KeyboardInterrupt
         request.ask()
-        say(
-            f"{signal.Signals(number).name}: stopping after this step; once more interrupts at once"
-        )
+        if not quiet:
+            name = signal.Signals(number).name
+            with suppress(OSError):  # nobody may be there to read it
+                os.write(_STDERR, f"\n{name}: {_WORDS}\n".encode())
 
     previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in previous:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, create_engine, event, insert, select
+from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, select
 from sqlalchemy import inspect as inspect_tables
 
 from curator.errors import LedgerUnavailable
@@ -36,7 +36,8 @@ def make_private_file(path: Path) -> None:
 
 def writer_engine(path: Path) -> Engine:
     """Return an engine with one durable connection whose transactions begin by locking."""
-    engine = create_engine(f"sqlite:///{path}", pool_size=1, max_overflow=0)
+    url = URL.create("sqlite", database=str(path))  # a path may hold any sign: ? # %
+    engine = create_engine(url, pool_size=1, max_overflow=0)
     event.listen(engine, "connect", schema.prepare_connection)
     event.listen(engine, "begin", _begin_immediate)
     return engine
@@ -44,8 +45,10 @@ def writer_engine(path: Path) -> Engine:
 
 def reader_engine(path: Path) -> Engine:
     """Return an engine that cannot write and never makes a file."""
-    url = f"sqlite:///file:{quote(str(path.absolute()))}?mode=rw&uri=true"
-    engine = create_engine(url)
+    name = f"file:{quote(str(path.absolute()))}"
+    engine = create_engine(
+        URL.create("sqlite", database=name, query={"mode": "rw", "uri": "true"})
+    )
     event.listen(engine, "connect", schema.prepare_reader)
     event.listen(engine, "begin", _begin)
     return engine

@@ -44,7 +44,7 @@ def _train(given: Together) -> SessionResult:
 
     arguments = given.arguments
     progress = Progress(sys.stderr, quiet=given.screen.quiet)
-    with stop_on_signals(progress.say) as stop:
+    with stop_on_signals(quiet=given.screen.quiet) as stop:
         result = train_together(
             Sitting(
                 arguments=arguments,

@@ -192,6 +192,21 @@ def test_a_fault_is_hidden_behind_debug(
         _train(barrier, tmp_path / "b", *SMALL, "--steps", "2", "--debug")
 
 
+def test_a_full_disk_is_no_fault_of_the_program(
+    barrier: FakeBarrier, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def break_it(run: FakeRun) -> None:
+        raise OSError(28, "No space left on device", "checkpoint")
+
+    barrier.before_gradient = break_it
+    assert _train(barrier, tmp_path / "a", *SMALL, "--steps", "2") == ExitCode.FILES
+    error = capsys.readouterr().err
+    assert "error: checkpoint: No space left on device" in error
+    assert "what to do: check the path" in error
+    assert "to go on: analyst train --resume" in error
+    assert "fault of this program" not in error
+
+
 def test_recipes_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["recipes"]) == ExitCode.OK
     train, adapt = capsys.readouterr().out.split("for 'analyst adapt train':")

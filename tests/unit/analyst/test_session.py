@@ -90,10 +90,10 @@ def test_after_a_kill_the_ledger_says_where_to_go_on(
 
     def die(run: FakeRun) -> None:
         if run.next_step == 7:
-            raise MemoryError  # like a kill: no checkpoint is written
+            raise KeyboardInterrupt  # like a kill: no checkpoint is written
 
     barrier.before_gradient = die
-    with pytest.raises(MemoryError):
+    with pytest.raises(KeyboardInterrupt):
         run_session(barrier, small_recipe(), options, progress, make_stop())
     barrier.before_gradient = lambda run: None
     result = resume_session(barrier, {}, options, progress, make_stop())
@@ -137,6 +137,51 @@ def test_a_run_whose_last_steps_are_lost_is_complete(
     options = SessionOptions(out=tmp_path)
     result = run_session(barrier, small_recipe(), options, progress, make_stop())
     assert (result.outcome, result.num_updates) == (Outcome.COMPLETED, 10)
+
+
+def test_a_failure_of_the_machine_loses_no_update(
+    tmp_path: Path, small_recipe: MakeRecipe, progress: Progress, make_stop: MakeStop
+) -> None:
+    barrier, options = FakeBarrier(), SessionOptions(out=tmp_path)
+    recipe = small_recipe(session__checkpoint_every=100)
+
+    def no_memory(run: FakeRun) -> None:
+        if run.next_step == 7:
+            raise MemoryError
+
+    barrier.before_gradient = no_memory
+    with pytest.raises(MemoryError):
+        run_session(barrier, recipe, options, progress, make_stop())
+    assert checkpoint_store(tmp_path).load()[1].num_updates == 6
+    assert _kinds(tmp_path) == ["opened", "failed"]
+    barrier.before_gradient = lambda run: None
+    result = resume_session(barrier, {}, options, progress, make_stop())
+    assert (result.outcome, result.num_updates) == (Outcome.COMPLETED, 12)
+
+
+def test_a_second_failure_does_not_hide_the_first(
+    tmp_path: Path,
+    small_recipe: MakeRecipe,
+    screen: io.StringIO,
+    make_stop: MakeStop,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    barrier = FakeBarrier()
+
+    def full_disk(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    def break_it(run: FakeRun) -> None:
+        monkeypatch.setattr("analyst.training.checkpoint.CheckpointStore.save", full_disk)
+        raise MemoryError
+
+    barrier.before_gradient = break_it
+    with pytest.raises(MemoryError):
+        run_session(
+            barrier, small_recipe(), SessionOptions(out=tmp_path), Progress(screen), make_stop()
+        )
+    assert "no checkpoint could be saved (OSError); the last one is whole" in screen.getvalue()
+    assert checkpoint_store(tmp_path).load()[1].num_updates == 0
 
 
 def test_a_lost_step_that_does_not_advance_is_an_error(

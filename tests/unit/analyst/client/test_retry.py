@@ -110,3 +110,17 @@ def test_what_is_final_is_asked_once(problem: AnalystError) -> None:
     with pytest.raises(type(problem)):
         world.run()
     assert world.num_attempts == 1
+
+
+def test_an_answer_that_took_long_before_it_was_lost_is_asked_for_again() -> None:
+    world = World()
+
+    def lost_after_a_long_time() -> str:
+        world.num_attempts += 1
+        world.now += 90.0 if world.num_attempts == 1 else 0.0
+        if world.num_attempts < 4:
+            raise lost()
+        return "answer"
+
+    assert world.run(patience=60.0, attempt=lost_after_a_long_time) == "answer"
+    assert len(world.pauses) == 3

@@ -1,0 +1,56 @@
+"""A token goes to no socket that another user could have put there."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from analyst.client.unix_socket import check_unix_socket
+from analyst.errors import CredentialsError
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "s"
+    folder.mkdir(mode=0o755)
+    path = folder / "g.sock"
+    with closing(socket.socket(socket.AF_UNIX)) as server:
+        server.bind(str(path))
+        path.chmod(0o600)
+        yield path
+
+
+def test_the_own_socket_in_the_own_folder(path: Path) -> None:
+    check_unix_socket(f"unix:{path}")
+    path.unlink()
+    check_unix_socket(f"unix:{path}")  # the curator may come back
+    check_unix_socket(f"unix:{path}/nowhere/g.sock")
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o606, 0o660])
+def test_a_socket_that_others_may_open(path: Path, mode: int) -> None:
+    path.chmod(mode)
+    with pytest.raises(CredentialsError, match="only its owner"):
+        check_unix_socket(f"unix:{path}")
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o770])
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_folder_where_others_may_make_a_socket(path: Path, mode: int, *, exists: bool) -> None:
+    if not exists:
+        path.unlink()
+    path.parent.chmod(mode)
+    with pytest.raises(CredentialsError, match="others may make files") as refused:
+        check_unix_socket(f"unix:{path}")
+    assert "only the curator's user may write" in refused.value.remedy
+
+
+def test_a_file_is_no_socket(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "file").chmod(0o600)
+    with pytest.raises(CredentialsError, match="not a socket"):
+        check_unix_socket(f"unix:{tmp_path}/file")
