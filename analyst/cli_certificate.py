@@ -48,7 +48,10 @@ def _fetch(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> E
         raise CertificateError(message, f"Let it finish, or end it: analyst close {run_id}.")
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(certificate + "\n")
-    screen.say(f"wrote {out}; 'analyst certificate verify {out}' checks it")
+    screen.say(
+        f"wrote {out}; 'analyst certificate verify {out} --credentials FILE' checks it against "
+        "the curator's key"
+    )
     screen.answer({"run_id": run_id, "out": str(out)})
     return ExitCode.OK
 
@@ -76,8 +79,12 @@ def _verify(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
         screen.warn("what to do: train against a curator with private data, then verify again")
         return ExitCode.REHEARSAL
     if not known:
-        screen.say(
-            "the signature holds; give --credentials, or --fingerprint as the steward tells it, to "
-            "check that your curator made it"
+        screen.warn(
+            "error: the signature holds, but anybody could have made it with a key of theirs"
         )
+        screen.warn(
+            "what to do: give --credentials, or --fingerprint as the steward tells it, to check "
+            "that your curator made it"
+        )
+        return ExitCode.UNKNOWN_SIGNER
     return ExitCode.OK

@@ -36,7 +36,10 @@ def _train(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> E
     overrides = read_overrides(arguments)
     options = SessionOptions(out=arguments.out, start_from=arguments.start_from)
     progress = Progress(sys.stderr, quiet=screen.quiet)
-    with connect(connection_config(arguments)) as barrier, stop_on_signals(quiet=screen.quiet) as stop:
+    with (
+        connect(connection_config(arguments)) as barrier,
+        stop_on_signals(quiet=screen.quiet) as stop,
+    ):
         if arguments.resume:
             result = resume_session(barrier, overrides, options, progress, stop)
         else:

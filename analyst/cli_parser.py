@@ -87,7 +87,7 @@ def _add_connection(parser: argparse.ArgumentParser) -> None:
         type=_positive,
         default=10.0,
         metavar="S",
-        help="seconds an answer may take [10]",
+        help="seconds to wait for the connection [10]",
     )
 
 
@@ -183,9 +183,9 @@ def _add_sample(parser: argparse.ArgumentParser) -> None:
 
 
 def _count(text: str) -> int:
-    value = int(text)
+    value = int(text) if text.isdecimal() else 0
     if value < 1:
-        msg = "must be at least 1"
+        msg = "must be a whole number, at least 1"
         raise argparse.ArgumentTypeError(msg)
     return value
 
@@ -199,9 +199,12 @@ def _points(text: str) -> int:
 
 
 def _positive(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value < float("inf"):
-        msg = "must be above 0"
+        msg = "must be a number above 0"
         raise argparse.ArgumentTypeError(msg)
     return value
 

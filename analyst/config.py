@@ -51,6 +51,7 @@ class ExitCode(IntEnum):
     UNREACHABLE = 7  # the curator does not answer; a checkpoint was saved if a run was open
     PROTOCOL = 8  # the curator's answer makes no sense: versions differ
     REHEARSAL = 9  # the certificate is of a rehearsal: it holds, and it promises nothing
+    UNKNOWN_SIGNER = 10  # the signature holds, and nothing was given that says whose it is
     INTERRUPTED = 130  # SIGINT or SIGTERM; a checkpoint was saved
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import sys
 from collections.abc import Sequence
 from enum import IntEnum
@@ -36,7 +37,6 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130  # Ctrl-C
 
 
-_LEDGER_PROBLEMS = (ChainBroken, LedgerFromTheFuture, LedgerLocked, LedgerRestored)
 _PROBLEMS = (
     ConfigError,
     SourceError,
@@ -47,7 +47,7 @@ _PROBLEMS = (
     UsageProblem,
     CuratorError,
     OSError,
-    RuntimeError,
+    sqlite3.Error,
 )
 
 
@@ -74,13 +74,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever reads has gone, such as 'head'
         sys.stderr.close()
         return ExitCode.OK
-    except _LEDGER_PROBLEMS as problem:
-        return _say(problem, ExitCode.LEDGER)
-    except PortUnavailable as problem:
-        return _say(problem, ExitCode.PORT)
-    except _PROBLEMS as problem:
-        return _say(problem, ExitCode.FAILED)
+    except Exception as problem:  # the edge: no traceback without --debug
+        if arguments.debug:
+            raise
+        return _report(problem)
     return ExitCode.OK
+
+
+def _report(problem: Exception) -> int:
+    """Say what went wrong, and return the exit code."""
+    match problem:
+        case ChainBroken() | LedgerFromTheFuture() | LedgerLocked() | LedgerRestored():
+            return _say(problem, ExitCode.LEDGER)
+        case PortUnavailable():
+            return _say(problem, ExitCode.PORT)
+        case _ if isinstance(problem, _PROBLEMS):
+            return _say(problem, ExitCode.FAILED)
+        case _:
+            sys.stderr.write(
+                f"curator: a fault of this program: {type(problem).__name__}: {problem}\n"
+                "curator: run it again with --debug and report the traceback\n"
+            )
+            return ExitCode.FAILED
 
 
 def _say(problem: Exception, code: ExitCode) -> int:

@@ -52,6 +52,7 @@ def build_parser() -> argparse.ArgumentParser:
 def _finish(parser: argparse.ArgumentParser) -> None:
     """Give every command an example, and the two ways to print."""
     groups = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]  # noqa: SLF001 - argparse has no other list
+    parser.allow_abbrev = False  # a later option must not change what a script says now
     for command in (one for group in groups for one in group.choices.values()):
         _finish(command)
     if groups:
@@ -65,6 +66,7 @@ def _finish(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "--quiet", action="store_true", help="print nothing but what was asked, and problems"
         )
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
 
 
 def _init(commands: Commands) -> None:

@@ -45,19 +45,33 @@ def _rehearse(arguments: Namespace) -> None:
         max_level=arguments.max_level,
     )
     prepared = prepare_rehearsal(arguments.dir, rehearsal, progress_for(arguments))
-    host = f"localhost:{arguments.grpc_port}"
-    screen.tell(
-        BANNER,
-        f"data set {prepared.dataset}: debug with",
-        f"  analyst train --curator {host} --credentials {prepared.credentials} \\",
-        f"      --dataset {prepared.dataset} --recipe NAME --out DIR",
-        BANNER,
-    )
-    _run(arguments, prepared.folder, load_config(prepared.folder.config))
+
+    def introduce(port: int) -> None:
+        tls = " --insecure-loopback" if arguments.insecure_loopback else ""
+        screen.tell(
+            BANNER,
+            f"data set {prepared.dataset}: debug with",
+            f"  analyst train --curator localhost:{port} --credentials {prepared.credentials} \\",
+            f"      --dataset {prepared.dataset}{tls} --recipe NAME --out DIR",
+            BANNER,
+        )
+
+    _run(arguments, prepared.folder, load_config(prepared.folder.config), introduce)
 
 
-def _run(arguments: Namespace, folder: CuratorFolder, config: CuratorConfig) -> None:
+def _run(
+    arguments: Namespace,
+    folder: CuratorFolder,
+    config: CuratorConfig,
+    introduce: Callable[[int], None] = lambda _: None,
+) -> None:
     """Serve until a signal comes.
+
+    Args:
+        arguments: Of the command line.
+        folder: What to serve.
+        config: How.
+        introduce: Told the port as soon as it answers.
 
     Raises:
         UsageProblem: If the ledger's lease was lost.
@@ -70,6 +84,7 @@ def _run(arguments: Namespace, folder: CuratorFolder, config: CuratorConfig) -> 
     curator = create_curator(folder, config, insecure_loopback=arguments.insecure_loopback)
     drain_on_signals(curator)
     curator.start()
+    introduce(curator.rpc.port)
     _say_ready(arguments, config, curator)
     try:
         curator.wait()

@@ -32,7 +32,9 @@ The text of an instance is for the steward's own log.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
+
+_LONGEST_DETAIL: Final = 400  # over gRPC it travels four times, and all must fit into 8 KiB
 
 
 class CuratorError(Exception):
@@ -46,6 +48,11 @@ class CuratorError(Exception):
         """Keep `detail`, which must depend only on the request and on public facts."""
         super().__init__(detail or self.public_message)
         self.detail = detail
+
+    @property
+    def public_detail(self) -> str:
+        """The detail as it can travel: valid Unicode, not long; it may hold the caller's names."""
+        return self.detail[:_LONGEST_DETAIL].encode("utf-8", "replace").decode()
 
 
 class RequestError(CuratorError):

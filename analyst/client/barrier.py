@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, final
+from weakref import WeakSet
 
 from analyst.client.channel import Connection
 from analyst.client.credentials import load_credentials
@@ -79,6 +80,7 @@ class Barrier:
         """
         self._connection = connection
         self._patience = patience
+        self._runs: WeakSet[Run] = WeakSet()  # those with a stream keep a thread
 
     def __enter__(self) -> Self:
         """Return the barrier."""
@@ -95,6 +97,8 @@ class Barrier:
 
     def close(self) -> None:
         """Close the connection; open runs stay open and can be resumed."""
+        for run in list(self._runs):
+            run.hang_up()
         self._connection.close()
 
     def datasets(self) -> list[DatasetFacts]:
@@ -260,7 +264,9 @@ class Barrier:
     def _run(self, state: run_pb2.RunState) -> Run:
         from analyst.client.run import Run  # here: budgets and plans need no torch
 
-        return Run(self._connection, state, self._patience)
+        run = Run(self._connection, state, self._patience)
+        self._runs.add(run)
+        return run
 
     def _call(self, method: str, request: object, seconds: float = _SECONDS) -> Any:
         bound = getattr(self._connection.stub, method)

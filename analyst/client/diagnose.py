@@ -37,7 +37,7 @@ def why_unreachable(target: str, authority: str | None) -> str | None:
             if authority is None:
                 return None
             return _check_certificate(connection, host, int(port), authority)
-    except socket.gaierror:
+    except (socket.gaierror, UnicodeError):  # the second: no name at all, such as a..b
         return f"There is no machine of the name {host}."
     except ConnectionRefusedError:
         return f"{host} answers, but nothing listens on port {port}."

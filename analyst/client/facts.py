@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from protos.weir.v1 import budget_pb2, dataset_pb2, run_pb2
 
@@ -25,6 +27,7 @@ class DatasetFacts:
     adjacency: str
     unit: str
     mechanisms: tuple[str, ...]
+    parameter_schemas: Mapping[str, Mapping[str, Any]]  # JSON schemas by mechanism
     max_samples: int
     policy: tuple[tuple[str, str], ...] = ()  # the steward's rules by name
     rehearsal: bool = False  # public data without a limit: nothing about it is a promise
@@ -50,6 +53,9 @@ class DatasetFacts:
             adjacency=message.adjacency,
             unit=message.unit,
             mechanisms=tuple(one.mechanism for one in message.mechanisms),
+            parameter_schemas={
+                one.mechanism: json.loads(one.parameters_schema) for one in message.mechanisms
+            },
             max_samples=message.max_samples,
             policy=tuple((one.rule, one.value) for one in message.policy),
             rehearsal=message.rehearsal,

@@ -161,7 +161,7 @@ class Run:
         Raises:
             CuratorUnreachable: If nothing answers within the run's patience.
         """
-        self._drop_stream()
+        self.hang_up()
         state = self._connection.call(
             self._connection.stub.CloseRun,
             run_pb2.CloseRunRequest(run_id=self.run_id),
@@ -172,6 +172,12 @@ class Run:
         self.close_reason = state.close_reason
         self.certificate = state.certificate
         self.spent_epsilon = state.budget.spent
+
+    def hang_up(self) -> None:
+        """End the stream of this run; the run stays open, and its next step opens another."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
 
     def _first_answer(
         self, requests: Sequence[release_pb2.StepRequest]
@@ -197,7 +203,7 @@ class Run:
             self.spent_epsilon = response.spent_epsilon
             self.budget_epsilon = response.budget_epsilon
             if self.next_step > self.num_steps:  # an open stream counts as an open call
-                self._drop_stream()
+                self.hang_up()
             return response
 
     def _exchange(self, requests: Sequence[release_pb2.StepRequest]) -> release_pb2.StepResponse:
@@ -206,7 +212,7 @@ class Run:
         try:
             return stream.receive()
         except BaseException:
-            self._drop_stream()
+            self.hang_up()
             raise
 
     def _put(self, requests: Sequence[release_pb2.StepRequest]) -> StepStream:
@@ -216,14 +222,9 @@ class Run:
             self._stream.send(requests[place])
         return self._stream
 
-    def _drop_stream(self) -> None:
-        if self._stream is not None:
-            self._stream.close()
-            self._stream = None
-
     def _resume(self) -> bool:
         """Ask where the run stands; return whether the next step changed."""
-        self._drop_stream()
+        self.hang_up()
         state = self._connection.call(
             self._connection.stub.ResumeRun,
             run_pb2.ResumeRunRequest(run_id=self.run_id),

@@ -20,11 +20,6 @@ from analyst.recipes.errors import RecipeError
 from analyst.recipes.schema import Recipe
 
 _ADAPTER = TypeAdapter(Recipe)
-# pydantic puts the union's tag in a path
-_TAGS = {"dcgan", "mlp", "dp-merf", "dp-sinkhorn", "dp-swd", "gs-wgan-mean", "mean-embedding"}
-_TAGS |= {"gs-wgan-decoupled", "gs-wgan-round-robin"}
-_TAGS |= {"decoded", "dp-merf-ae"}
-_TAGS |= {"adversarial-dp-sinkhorn", "g-pate", "pate-gan"}
 
 
 def list_recipes() -> list[str]:
@@ -99,7 +94,7 @@ def recipe_from_dict(table: Mapping[str, Any], *, origin: str) -> Recipe:
     try:
         return _ADAPTER.validate_json(json.dumps(table, default=str), strict=True)
     except ValidationError as error:
-        lines = _explain(error)
+        lines = _explain(error, table)
         message = f"{origin} is not valid:\n  " + "\n  ".join(lines)
         remedy = "'analyst train --help' lists every key with its meaning."
         raise RecipeError(message, remedy) from None
@@ -157,11 +152,15 @@ def put_value(table: dict[str, Any], key: str, value: Any) -> None:
     entry[name] = value
 
 
-def _explain(error: ValidationError) -> list[str]:
+def _explain(error: ValidationError, table: Mapping[str, Any]) -> list[str]:
     """Return one line per key; what the branches of a union say is joined by 'or'."""
+    kinds = {name: part.get("kind") for name, part in table.items() if isinstance(part, Mapping)}
     problems: dict[str, list[str]] = {}
     for item in error.errors(include_url=False):
-        parts = [str(part) for part in item["loc"] if part not in _TAGS]
+        section, *rest = [str(part) for part in item["loc"]] or [""]
+        if rest and rest[0] == kinds.get(section):  # pydantic puts the kind into the path
+            del rest[0]
+        parts = [section, *rest]
         problems.setdefault(".".join(parts[:2]), []).append(_say(item["type"], item["msg"]))
     return [f"{path}: {' or '.join(texts)}".removeprefix(": ") for path, texts in problems.items()]
 

@@ -10,7 +10,6 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Final, final
 
-
 _STDERR: Final = 2
 _WORDS: Final = "stopping after this step; once more interrupts at once"
 

@@ -19,6 +19,7 @@ from curator.administration.commands import (
 from curator.folder import CuratorFolder
 from curator.ledger.entries import CapLowered, Decision, PolicySet, ShareSet, StatusSet
 from curator.ledger.ledger import DatasetRegistration, DatasetState, DatasetStatus
+from curator.service.caller import Role
 from curator.service.context import Context
 from curator.service.decide import decide
 from curator.service.rehearsal import check_not_mixed
@@ -64,11 +65,28 @@ def execute(context: Context, folder: CuratorFolder, command: Command) -> tuple[
             )
         )
         return (f"{facts.name} is registered",)
+    if isinstance(command, SetShare):
+        _check_known(folder, command.analyst)
     state = decide(context, _decision(context, command))
     if isinstance(command, Erase):
         shutil.rmtree(folder.images(command.dataset), ignore_errors=True)
         StateFolder(folder.states).forget_dataset(command.dataset)
     return tuple(_told(context, command, state))
+
+
+def _check_known(folder: CuratorFolder, analyst: str) -> None:
+    """Check that a share has somebody to hold it: a mistyped name would leave the real one free.
+
+    Raises:
+        ValueError: If no analyst of this name was added.
+    """
+    names = [one.name for one in folder.tokens.callers() if one.role is Role.ANALYST]
+    if analyst not in names:
+        msg = (
+            f"there is no analyst '{analyst}'; 'curator analyst list' shows them, and 'curator "
+            "analyst add' adds one"
+        )
+        raise ValueError(msg)
 
 
 def _decision(context: Context, command: Decided) -> Decision:

@@ -46,9 +46,7 @@ def writer_engine(path: Path) -> Engine:
 def reader_engine(path: Path) -> Engine:
     """Return an engine that cannot write and never makes a file."""
     name = f"file:{quote(str(path.absolute()))}"
-    engine = create_engine(
-        URL.create("sqlite", database=name, query={"mode": "rw", "uri": "true"})
-    )
+    engine = create_engine(URL.create("sqlite", database=name, query={"mode": "rw", "uri": "true"}))
     event.listen(engine, "connect", schema.prepare_reader)
     event.listen(engine, "begin", _begin)
     return engine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TypeGuard
 
 from curator.mechanisms.mechanism import (
@@ -14,6 +15,15 @@ from curator.mechanisms.mechanism import (
     TrainedOnceMechanism,
 )
 from curator.privacy.event import SamplingRate
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bounds:
+    """What a run declares that the data set never exceeds; None where the cost needs no bound."""
+
+    max_size: int | None  # units
+    max_records_per_unit: int | None
+
 
 _known: dict[tuple[type, type], bool] = {}
 
@@ -68,6 +78,21 @@ def samples_of(mechanism: ServedMechanism) -> tuple[SamplingRate, int] | None:
     if isinstance(mechanism, SampledMechanism | SampledStatefulMechanism):
         return mechanism.sampling_rate, mechanism.capacity
     return None
+
+
+def bounds_of(mechanism: ServedMechanism) -> Bounds:
+    """Return the bounds on the data set that a mechanism's cost relies on.
+
+    Every specification with a field of such a name means it so.
+
+    Args:
+        mechanism: Of a run.
+    """
+    spec = getattr(mechanism, "spec", None)
+    return Bounds(
+        max_size=getattr(spec, "max_size", None),
+        max_records_per_unit=getattr(spec, "max_records_per_unit", None),
+    )
 
 
 def least_noise_multiplier(mechanism: ServedMechanism) -> float:

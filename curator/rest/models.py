@@ -151,7 +151,7 @@ class Share(BaseModel):
 
 
 class Delta(BaseModel):
-    """Delta is fixed with the budget and is not used up."""
+    """Delta is fixed with the budget: the first charge uses all of it, and no later one more."""
 
     budget: float
     spent: float

@@ -76,7 +76,9 @@ def problem_of(error: errors.CuratorError, request_id: str) -> JSONResponse:
         request_id: So that the steward can find the log line.
     """
     status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
-    problem = _problem(status, error.reason, error.public_message, error.remedy, request_id)
+    detail = f" ({error.public_detail})" if error.detail else ""
+    message = f"{error.public_message}{detail}"
+    problem = _problem(status, error.reason, message, error.remedy, request_id)
     headers = {}
     if isinstance(error, errors.Unauthenticated):
         headers["WWW-Authenticate"] = "Bearer"

@@ -8,7 +8,6 @@ from curator import errors
 from protos.weir.v1 import refusal_pb2
 
 REFUSAL_KEY = "weir-refusal-bin"
-_LONGEST_DETAIL = 400  # it travels four times, and all metadata has to fit into 8 KiB
 
 STATUS: dict[type[errors.CuratorError], grpc.StatusCode] = {
     errors.CuratorError: grpc.StatusCode.INTERNAL,
@@ -59,7 +58,7 @@ def encode_refusal(error: errors.CuratorError, request_id: str) -> refusal_pb2.R
     refusal = refusal_pb2.Refusal(
         reason=error.reason,
         message=error.public_message,
-        detail=public_detail(error),
+        detail=error.public_detail,
         remedy=error.remedy,
         request_id=request_id,
     )
@@ -86,15 +85,6 @@ def status_text(error: errors.CuratorError) -> str:
     Args:
         error: What happened.
     """
-    detail = public_detail(error)
+    detail = error.public_detail
     shown = f" ({detail})" if detail else ""
     return f"{error.reason}: {error.public_message}{shown} {error.remedy}"
-
-
-def public_detail(error: errors.CuratorError) -> str:
-    """Return the detail as it can travel: valid Unicode, and not long.
-
-    Args:
-        error: What happened; its detail may hold names that the caller chose.
-    """
-    return error.detail[:_LONGEST_DETAIL].encode("utf-8", "replace").decode()

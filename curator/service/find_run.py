@@ -163,6 +163,7 @@ def make_live(context: Context, state: RunState) -> LiveRun:
         held=_held(context, state) if is_stateful(mechanism) else None,
         released=None if payload is None else decode_release(payload),
         spent_epsilon=statement.spent_epsilon,
+        cap_epsilon=statement.cap,
         touched_at=context.monotonic(),
     )
 

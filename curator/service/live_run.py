@@ -17,7 +17,7 @@ from curator.service.steward_policy import StewardPolicy
 
 KEPT_ANSWERS = 16
 KEPT_BYTES = 64 << 20
-_FIRST_BLOCK, _LARGEST_BLOCK = 8, 4096
+_FIRST_BLOCK, _LARGEST_BLOCK = 1, 4096
 _SHORT_SECONDS, _LONG_SECONDS = 1.0, 2.0
 
 
@@ -87,6 +87,7 @@ class LiveRun:
     closed: bool = False
     touched_at: float = 0.0  # monotonic seconds of the last claim
     spent_epsilon: float = 0.0
+    cap_epsilon: float = 0.0  # what the steward allows
     block: MarkBlock = field(default_factory=MarkBlock)
     claims: OrderedDict[int, Claim] = field(default_factory=OrderedDict)
     lock: threading.Lock = field(default_factory=threading.Lock)

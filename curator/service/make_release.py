@@ -66,7 +66,8 @@ def make_release(context: Context, live: LiveRun, mechanism: ReleasedOnceMechani
         give_up(context, live, FAILED)
         raise CuratorError from None
     live.released = release
-    live.spent_epsilon = context.ledger.statement(live.facts.name).spent_epsilon
+    statement = context.ledger.statement(live.facts.name)
+    live.spent_epsilon, live.cap_epsilon = statement.spent_epsilon, statement.cap
 
 
 def give_up(context: Context, live: LiveRun, reason: str) -> None:

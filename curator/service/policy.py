@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from curator.errors import PolicyRefused
-from curator.mechanisms.dp_cgan import DpCgan
-from curator.mechanisms.dp_merf_ae import DpMerfAe
-from curator.mechanisms.dp_swd import DpSwd
-from curator.mechanisms.dp_swd_features import DpSwdFeatures
-from curator.mechanisms.kinds import samples_of
+from curator.mechanisms.kinds import bounds_of, samples_of
 from curator.mechanisms.mechanism import ServedMechanism
 from curator.privacy.event import SamplingRate
 from curator.privacy.facts import DatasetFacts
@@ -24,6 +20,16 @@ def check_policy(mechanism: ServedMechanism, facts: DatasetFacts) -> None:
         PolicyRefused: If the sampling rate or the capacity is above the declared one, or a bound
             that the cost relies on is below it.
     """
+    _check_samples(mechanism, facts)
+    _check_bounds(mechanism, facts)
+
+
+def _check_samples(mechanism: ServedMechanism, facts: DatasetFacts) -> None:
+    """Refuse a larger part of the records than the steward lets anybody sample.
+
+    Raises:
+        PolicyRefused: If the sampling rate or the capacity is above the declared one.
+    """
     samples = samples_of(mechanism)
     if samples is None:
         return
@@ -34,22 +40,19 @@ def check_policy(mechanism: ServedMechanism, facts: DatasetFacts) -> None:
     if capacity > facts.capacity:
         msg = f"capacity may be at most {facts.capacity} on this data set"
         raise PolicyRefused(msg)
-    if isinstance(mechanism, DpCgan | DpMerfAe | DpSwd | DpSwdFeatures):
-        _check_bounds(mechanism, facts)
 
 
-def _check_bounds(
-    mechanism: DpCgan | DpMerfAe | DpSwd | DpSwdFeatures, facts: DatasetFacts
-) -> None:
+def _check_bounds(mechanism: ServedMechanism, facts: DatasetFacts) -> None:
     """Refuse bounds that the data set may exceed: its cost would be under-counted.
 
     Raises:
         PolicyRefused: If the number of units, or of records of one unit, may be larger.
     """
-    if mechanism.spec.max_size < facts.max_size:
+    bounds = bounds_of(mechanism)
+    if bounds.max_size is not None and bounds.max_size < facts.max_size:
         msg = f"max_size must be at least {facts.max_size} on this data set"
         raise PolicyRefused(msg)
     most = facts.max_records_per_group or 1
-    if mechanism.spec.max_records_per_unit < most:
+    if bounds.max_records_per_unit is not None and bounds.max_records_per_unit < most:
         msg = f"max_records_per_unit must be at least {most} on this data set"
         raise PolicyRefused(msg)

@@ -89,11 +89,12 @@ def release_gradient(context: Context, caller: Caller, request: StepRequest) -> 
         live.used = request.step
         live.touched_at = now
         live.keep(request.step, claim)
-        spent, before = live.spent_epsilon, live.claims.get(request.step - 1)
+        spent_and_cap = live.spent_epsilon, live.cap_epsilon
+        before = live.claims.get(request.step - 1)
     if before is not None and is_stateful(live.mechanism):
         wait([before.answer])  # for its state; no place is taken meanwhile
     try:
-        _places(context, live).submit(_compute, context, live, request, claim, spent)
+        _places(context, live).submit(_compute, context, live, request, claim, spent_and_cap)
     except RuntimeError:  # the curator is draining; the step stays charged
         claim.answer.set_exception(Unavailable())
     return claim.answer
@@ -147,7 +148,8 @@ def _advance_mark(context: Context, live: LiveRun) -> None:
         raise
     try:
         live.policy = StewardPolicy.of(context.ledger.dataset(live.facts.name))
-        live.spent_epsilon = context.ledger.statement(live.facts.name).spent_epsilon
+        statement = context.ledger.statement(live.facts.name)
+        live.spent_epsilon, live.cap_epsilon = statement.spent_epsilon, statement.cap
     except LedgerUnavailable:
         _logger.warning("statement unavailable after a charge")
 
@@ -175,7 +177,11 @@ def _mark_that_was_written(context: Context, live: LiveRun) -> int:
 
 
 def _compute(
-    context: Context, live: LiveRun, request: StepRequest, claim: Claim, spent: float
+    context: Context,
+    live: LiveRun,
+    request: StepRequest,
+    claim: Claim,
+    spent_and_cap: tuple[float, float],
 ) -> None:
     """Compute a charged step; whatever fails here outside the sanitizer is one opaque error."""
     try:
@@ -194,8 +200,8 @@ def _compute(
                 Answer(
                     step=request.step,
                     release=release,
-                    spent_epsilon=spent,
-                    budget_epsilon=live.facts.epsilon,
+                    spent_epsilon=spent_and_cap[0],
+                    budget_epsilon=spent_and_cap[1],
                 )
             )
             context.telemetry.step_answered(live.facts.name)

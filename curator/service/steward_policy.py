@@ -78,7 +78,8 @@ class StewardPolicy(BaseModel):
             first = error.errors(include_url=False, include_input=False)[0]
             name = ".".join(str(part) for part in first["loc"]) or "policy"
             known = ", ".join(StewardPolicy.model_fields)
-            what = f"no such rule; there are {known}" if name not in known else first["msg"]
+            is_unknown = first["type"] == "extra_forbidden"
+            what = f"no such rule; there are {known}" if is_unknown else first["msg"]
             msg = f"{name}: {what}"
             raise ValueError(msg) from None
 

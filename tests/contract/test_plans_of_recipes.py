@@ -1,4 +1,4 @@
-"""A steward who plans a recipe is told what its analyst would ask for."""
+"""What the steward's side makes of every recipe: the same plan, and no bound that is too low."""
 
 from __future__ import annotations
 
@@ -11,23 +11,28 @@ import pytest
 from analyst.adaptation.load import adaptation_recipes, adaptation_text, load_either
 from analyst.recipes.load import list_recipes, recipe_text
 from curator.cli_plan import wire_parameters
-from curator.mechanisms.catalogue import parse_mechanism
+from curator.errors import PolicyRefused
+from curator.mechanisms.catalogue import mechanism_names, parameter_schema, parse_mechanism
 from curator.mechanisms.specification import canonical_json
 from curator.privacy.facts import DatasetFacts
+from curator.service.policy import check_policy
+from tests.fakes.facts import small_facts
 
 ADAPTATIONS = adaptation_recipes()
+
+NAMES = [*list_recipes(), *ADAPTATIONS]
+BOUNDS = ("max_size", "max_records_per_unit")
 
 
 def _facts(name: str) -> DatasetFacts:
     side = 8 if name.endswith("-digits") else 28
-    return DatasetFacts(
-        name="cats", channels=1, height=side, width=side, max_level=255,
-        classes=tuple("0123456789"), nominal_size=50_000, max_size=70_000, sampling_rate=0.5,
-        capacity=800, relation="add-or-remove", unit="record", epsilon=10.0, delta=1e-6,
+    return small_facts(
+        height=side, width=side, classes=tuple("0123456789"), nominal_size=50_000,
+        max_size=70_000, capacity=5000, delta=1e-6,
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [*list_recipes(), *ADAPTATIONS])
+@pytest.mark.parametrize("name", NAMES)
 def test_both_sides_read_a_recipe_alike(name: str) -> None:
     facts = _facts(name)
     text = adaptation_text(name) if name in ADAPTATIONS else recipe_text(name)
@@ -39,3 +44,35 @@ def test_both_sides_read_a_recipe_alike(name: str) -> None:
 
     by_analyst = canonical(recipe.wire_name, recipe.parameters(facts))
     assert canonical(by_steward.mechanism, by_steward.parameters) == by_analyst
+
+
+def _bounded() -> dict[str, str]:
+    """Return a recipe for each mechanism whose cost relies on bounds, by mechanism."""
+    found = {load_either(name, {}).mechanism.wire_name: name for name in NAMES}
+    return {
+        mechanism: found[mechanism]
+        for mechanism in mechanism_names()
+        if set(BOUNDS) & set(parameter_schema(mechanism)["properties"])
+    }
+
+
+def test_mechanisms_with_bounds_are_known_here() -> None:
+    assert set(_bounded()) == {"dp-cgan", "dp-merf-ae", "dp-swd", "dp-swd-features"}
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+@pytest.mark.parametrize("mechanism", _bounded())
+def test_a_bound_that_the_data_set_may_exceed_is_refused(mechanism: str, bound: str) -> None:
+    name = _bounded()[mechanism]
+    facts = _facts(name).model_copy(update={"unit": "group", "max_records_per_group": 3})
+    parameters = load_either(name, {}).mechanism.parameters(facts)
+    parameters |= {"max_size": facts.max_size, "max_records_per_unit": 3}
+
+    def check(changes: dict[str, int]) -> None:
+        text = json.dumps(parameters | changes)
+        check_policy(parse_mechanism(mechanism, text, facts.space), facts)
+
+    check({})
+    check({bound: parameters[bound] + 1})
+    with pytest.raises(PolicyRefused, match=f"{bound} must be at least {parameters[bound]}"):
+        check({bound: parameters[bound] - 1})

@@ -62,7 +62,7 @@ def test_a_broken_stream_costs_nothing_and_changes_no_answer(local: Local) -> No
         for _ in run.gradients(numbered(12, []), depth=4):
             count += 1
             if count in {3, 7}:
-                run._drop_stream()
+                run.hang_up()
         assert count == 12
         run.close()
         assert barrier.resume_run(run.run_id).next_step == 13

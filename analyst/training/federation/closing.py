@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 
 from analyst.errors import AnalystError, RunClosed
 from analyst.training.federation.folder import FederationFolder
-from analyst.training.federation.member import Member
+from analyst.training.federation.member import NO_RUN, Member
 
 
 def close_members(
@@ -36,11 +36,14 @@ def close_members(
         except AnalystError as error:
             problems.append(error)
             say(f"run {member.run_id} at {member.name} could not be closed: {error.message}")
-            say(f"unless it has ended: analyst close {member.run_id} --curator ...; it ends itself")
+            say(
+                f"close it later with 'analyst close {member.run_id} --curator ...', or the "
+                "curator closes it when it was idle for long"
+            )
             continue
         if folder is not None and member.certificate:
             say(f"the privacy certificate is {folder.save_certificate(position, member)}")
-    unreached = [one for one in members if one.run is None and one.problem is not None]
+    unreached = [one for one in members if one.run is None and one.problem and one.run_id != NO_RUN]
     for member in unreached:
         say(f"run {member.run_id} at {member.name} was not closed: it is lost")
     return problems + [one.problem for one in unreached if one.problem is not None]

@@ -62,6 +62,20 @@ def test_what_carries_privacy_has_no_default(tmp_path: Path, key: str) -> None:
         load_recipe(str(path))
 
 
+@pytest.mark.parametrize("name", list_recipes())
+def test_a_mistake_in_any_recipe_names_its_key(name: str) -> None:
+    with pytest.raises(RecipeError, match=r"\n  mechanism\.noise_multiplierr: unknown key"):
+        load_recipe(name, {"mechanism.noise_multiplierr": 1.0})
+    with pytest.raises(RecipeError, match=r"\n  generator\.widht: unknown key"):
+        load_recipe(name, {"generator.widht": 1})
+
+
+def test_a_name_that_is_nearly_right_is_guessed() -> None:
+    with pytest.raises(RecipeError) as refused:
+        load_recipe("dp-sinkhorn-digit")
+    assert "Did you mean 'dp-sinkhorn-digits'" in refused.value.remedy
+
+
 def test_all_steps_of_a_free_mechanism_are_refused() -> None:
     with pytest.raises(RecipeError, match="no meaning with mean-embedding"):
         load_recipe("embedding-digits", {"training.steps": "all"})

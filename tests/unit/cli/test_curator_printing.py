@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,7 @@ def answer(capsys: pytest.CaptureFixture[str], *argv: str, code: int = 0) -> Any
 def test_every_decision_answers_in_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     at = ["--dir", str(folder / "weir")]
     why = [*at, "--reason", "a test"]
+    answer(capsys, "analyst", "add", "alice", *at)
     for argv in (
         ["dataset", "pause", "cats", *why],
         ["dataset", "resume", "cats", *why],
@@ -112,14 +114,69 @@ def test_quiet_says_nothing_when_all_is_well(
     at = ["--dir", str(folder / "weir")]
     for argv in (
         ["init", str(folder / "weir")],
-        ["dataset", "share", "cats", "alice", *at, "--epsilon", "4"],
         ["dataset", "check", str(folder / "set.npz")],
         ["analyst", "add", "dave", *at],
+        ["dataset", "share", "cats", "dave", *at, "--epsilon", "4"],
     ):
         assert main([*argv, "--quiet"]) == 0
         assert capsys.readouterr().out == ""
     assert main(["budget", *at, "--quiet"]) == 0
     assert "cats: epsilon" in capsys.readouterr().out  # that is what was asked
+
+
+def test_a_share_needs_an_analyst_that_there_is(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = ["--dir", str(folder / "weir")]
+    answer(capsys, "analyst", "add", "iris", *at, "--role", "auditor")
+    for name in ("alcie", "iris"):
+        assert main(["dataset", "share", "cats", name, *at, "--epsilon", "4"]) != 0
+        assert f"there is no analyst '{name}'" in capsys.readouterr().err
+
+
+def test_a_misspelt_part_of_a_rule_is_no_rule(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = ["--dir", str(folder / "weir")]
+    assert main(["dataset", "policy", "cats", *at, "--set", "noise_multiplier=1"]) != 0
+    assert "no such rule; there are mechanisms," in capsys.readouterr().err
+
+
+def test_a_folder_of_any_name_holds_its_own_ledger(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weir = tmp_path / "we?ir #1%41"
+    assert main(["init", str(weir)]) == 0
+    images, labels = np.zeros((6, 2, 2), np.uint8), np.arange(6) % 2
+    np.savez(tmp_path / "cats.npz", images=images, labels=labels)
+    assert main([
+        "dataset", "add", "cats", str(tmp_path / "cats.npz"), "--dir", str(weir),
+        "--epsilon", "5", "--delta", "1e-5", "--adjacency", "add-or-remove-one-record",
+        "--classes", "0,1", "--image-shape", "1x2x2", "--nominal-size", "6", "--max-size", "9",
+        "--sampling-rate", "1/2", "--capacity", "8",
+    ]) == 0  # fmt: skip
+    assert (
+        main(["ledger", "backup", "--dir", str(weir), "--out", str(tmp_path / "b ?.sqlite")]) == 0
+    )
+    assert stat.S_IMODE((weir / "ledger.sqlite").stat().st_mode) == 0o600
+    assert {path.name for path in tmp_path.iterdir()} == {"we?ir #1%41", "cats.npz", "b ?.sqlite"}
+
+
+def test_a_fault_is_one_line_and_a_traceback_with_debug(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        msg = "a bug"
+        raise KeyError(msg)
+
+    monkeypatch.setattr("curator.cli.command", lambda _: broken)
+    argv = ["budget", "--dir", str(folder / "weir")]
+    assert main(argv) == 1
+    error = capsys.readouterr().err
+    assert "a fault of this program: KeyError" in error
+    assert "--debug" in error
+    with pytest.raises(KeyError):
+        main([*argv, "--debug"])
 
 
 class TestPlan:

@@ -1,4 +1,4 @@
-"""Every error is an RFC 9457 problem in constant words."""
+"""Every error is an RFC 9457 problem: constant words, and the public detail as over gRPC."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from fastapi import FastAPI
 
 from curator import errors
 from curator.rest.problems import MEDIA_TYPE, STATUS, problem_of
+from curator.rpc.status import status_text
 from tests.fakes.http import ask
 from tests.unit.curator.error_tree import example, tree
 
@@ -24,8 +25,10 @@ def test_every_error_has_a_status_and_constant_words(kind: type[errors.CuratorEr
     assert answer.status_code == body["status"] == status
     assert body["type"] == f"urn:weir-dp:error:{kind.reason}"
     assert body["instance"] == "urn:weir-dp:request:abc"
-    assert (body["detail"], body["remedy"]) == (kind.public_message, kind.remedy)
-    assert "DETAIL" not in str(body)
+    error = example(kind)
+    detail = f" ({error.public_detail})" if error.detail else ""
+    assert (body["detail"], body["remedy"]) == (f"{kind.public_message}{detail}", kind.remedy)
+    assert f"{body['reason']}: {body['detail']} {body['remedy']}" == status_text(error)
     assert set(body) >= MEMBERS
 
 

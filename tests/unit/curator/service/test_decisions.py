@@ -22,6 +22,7 @@ from curator.ledger.ledger import DatasetStatus, LedgerConflict, RunState
 from curator.service.close_run import close_run
 from curator.service.context import Context
 from curator.service.decide import decide
+from curator.service.live_run import Answer
 from curator.service.plan_run import PlanRequest, plan_run
 from curator.service.release_gradient import release_gradient
 from curator.service.steward_policy import StewardPolicy
@@ -48,8 +49,8 @@ def ctx(clock: Clock) -> Context:
     return context(monotonic=clock)
 
 
-def step(ctx: Context, run: RunState, number: int, rows: int = 4) -> None:
-    release_gradient(ctx, ALICE, step_request(run.run_id, number, rows=rows)).result(10)
+def step(ctx: Context, run: RunState, number: int, rows: int = 4) -> Answer:
+    return release_gradient(ctx, ALICE, step_request(run.run_id, number, rows=rows)).result(10)
 
 
 def turn(ctx: Context, status: DatasetStatus) -> None:
@@ -65,14 +66,15 @@ class TestLife:
     def test_a_pause_holds_at_once_though_steps_are_charged(self, ctx: Context) -> None:
         run = opened(ctx)
         step(ctx, run, 1)
-        assert ctx.ledger.run(run.run_id).used > 1
+        step(ctx, run, 2)
+        assert ctx.ledger.run(run.run_id).used > 2
         turn(ctx, DatasetStatus.PAUSED)
         with pytest.raises(DatasetPaused):
-            step(ctx, run, 2)
+            step(ctx, run, 3)
         with pytest.raises(DatasetPaused):
             opened(ctx, key="b" * 16)
         turn(ctx, DatasetStatus.ACTIVE)
-        step(ctx, run, 2)
+        step(ctx, run, 3)
 
     def test_retiring_closes_runs_and_returns_what_they_did_not_use(self, ctx: Context) -> None:
         run = opened(ctx)
@@ -132,8 +134,8 @@ class TestCaps:
         cost = event_cost(event_from_text(run.step_event_json))
         cap = ctx.ledger.account(NAME).rule.spent_epsilon(cost * 19)
         decide(ctx, CapLowered(dataset=NAME, epsilon=cap, reason="test"))
-        for number in range(1, 20):
-            step(ctx, run, number)
+        answers = [step(ctx, run, number) for number in range(1, 20)]
+        assert {one.budget_epsilon for one in answers} == {cap}
         with pytest.raises(BudgetExhausted) as refused:
             step(ctx, run, 20)
         assert refused.value.numbers.budget == cap
