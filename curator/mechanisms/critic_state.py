@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NoReturn, final
 
 import torch
 from torch import Tensor
-from torch.nn.functional import one_hot
 
 from curator.divergences.critic_training import Ensemble, Minibatch
 from curator.divergences.critics import initial_critics, public_uniforms
 from curator.divergences.device import compute_device
 from curator.divergences.packed import pack_ensemble, unpack_ensemble
 from curator.mechanisms.gs_wgan_mean_spec import GsWganMeanSpec, critic_shape
+from curator.mechanisms.shard_minibatch import onehot, shard_minibatch
 from curator.mechanisms.shards import Shards, gather_shards
 from curator.mechanisms.specification import check_rows
 from curator.privacy.private import Private, SealedError
@@ -136,15 +137,7 @@ class CriticData:
         """
         device = compute_device()
         images_ND = samples.images_ND.to(device, torch.float32)
-        return images_ND, self.onehot(samples.labels_N.to(device))
-
-    def onehot(self, labels: Tensor) -> Tensor:
-        """Return labels as rows of an identity matrix.
-
-        Args:
-            labels: Class indices.
-        """
-        return one_hot(labels, self.space.num_classes).to(torch.float32)
+        return images_ND, onehot(samples.labels_N.to(device), self.space)
 
     def minibatch(
         self, shards: Shards, stream: str, images: tuple[Tensor, Tensor], some: slice
@@ -163,22 +156,9 @@ class CriticData:
         Privacy:
             Row k depends on shard k and public numbers. An empty shard shows padding.
         """
-        spec = self.spec
-        size = (spec.num_critics, spec.critic_batch)
-        drawn = public_uniforms(spec.critic_seed, stream, 2 * size[0] * size[1])
-        picks_KR, mixing_KR = drawn.reshape(2, *size)[:, some]
-        device = shards.levels_KPD.device
-        most_K1 = shards.counts_K[some].clamp_min(1).unsqueeze(1)
-        places_KR = torch.minimum((picks_KR * most_K1).to(torch.int64), most_K1 - 1).to(device)
-        rows_K1 = torch.arange(spec.num_critics, device=device)[some].unsqueeze(1)
-        levels_KRD = shards.levels_KPD[rows_K1, places_KR].to(torch.float32)
-        return Minibatch(
-            records_KRD=levels_KRD * (2 / self.space.max_level) - 1,
-            record_labels_KRL=self.onehot(shards.labels_KP[rows_K1, places_KR]),
-            images_ND=images[0],
-            image_labels_NL=images[1],
-            mixing_KR=mixing_KR.to(device, torch.float32),
-        )
+        size = (2, self.spec.num_critics, self.spec.critic_batch)
+        drawn = public_uniforms(self.spec.critic_seed, stream, math.prod(size))
+        return shard_minibatch(shards, drawn.reshape(size), images, self.space, some)
 
     def _shards(self, batches: Iterable[Private[RecordBatch]]) -> Shards:
         spec = self.spec

@@ -120,6 +120,11 @@ def dp_critic_shape(spec: DpCganSpec, space: ImageSpace) -> CriticShape:
     if shape.num_parameters > MAX_VALUES:
         detail = f"critic_width: at most {MAX_VALUES} parameters for images of this size"
         raise MalformedRequest(detail)
+    try:
+        spec.bounds.check_room(shape.num_parameters)
+    except ValueError as error:
+        detail = f"critic_width, noise_multiplier, max_records_per_unit: {error}"
+        raise MalformedRequest(detail) from None
     if max(spec.capacity, spec.num_samples) * space.dimension > _MAX_COORDINATES:
         detail = "capacity, num_samples: too many images of this size"
         raise MalformedRequest(detail)

@@ -110,6 +110,11 @@ def autoencoder_shape(spec: DpMerfAeSpec, space: ImageSpace) -> AutoencoderShape
     if shape.num_parameters > MAX_VALUES or space.dimension > MAX_PIXELS:
         detail = f"hidden_width: at most {MAX_VALUES} parameters for images of this size"
         raise MalformedRequest(detail)
+    try:
+        spec.bounds.check_room(shape.num_parameters)
+    except ValueError as error:
+        detail = f"hidden_width, training_noise_multiplier, max_records_per_unit: {error}"
+        raise MalformedRequest(detail) from None
     if spec.capacity * space.dimension > _MAX_COORDINATES:
         detail = "capacity: too many images of this size"
         raise MalformedRequest(detail)

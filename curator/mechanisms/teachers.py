@@ -9,14 +9,13 @@ L classes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal, NoReturn, final
 
-import torch
 from pydantic import Field
 from torch import Tensor
-from torch.nn.functional import one_hot
 
 from curator.divergences.critic_training import CriticOptimizer, Ensemble, Minibatch, update
 from curator.divergences.critics import CriticShape, initial_critics, public_uniforms
@@ -24,6 +23,7 @@ from curator.divergences.device import compute_device
 from curator.divergences.packed import pack_ensemble, unpack_ensemble
 from curator.divergences.progress import told
 from curator.errors import MalformedRequest
+from curator.mechanisms.shard_minibatch import onehot, shard_minibatch
 from curator.mechanisms.shards import Shards, gather_shards
 from curator.mechanisms.specification import MAX_ROWS, NoiseMultiplier, Specification
 from curator.mechanisms.state_size import networks_bytes, shards_bytes
@@ -214,22 +214,9 @@ class Teachers:
         Privacy:
             Row k depends on shard k and public numbers. An empty shard shows padding.
         """
-        spec = self._spec
-        size = (spec.num_teachers, spec.teacher_batch)
-        drawn = public_uniforms(spec.teacher_seed, f"update|{turn}", 2 * size[0] * size[1])
-        picks_KR, mixing_KR = drawn.reshape(2, *size)
-        most_K1 = shards.counts_K.clamp_min(1).unsqueeze(1)
-        places_KR = torch.minimum((picks_KR * most_K1).to(torch.int64), most_K1 - 1)
-        places_KR = places_KR.to(images_ND.device)
-        rows_K1 = torch.arange(spec.num_teachers, device=images_ND.device).unsqueeze(1)
-        levels_KRD = shards.levels_KPD[rows_K1, places_KR].to(torch.float32)
-        return Minibatch(
-            records_KRD=levels_KRD * (2 / self._space.max_level) - 1,
-            record_labels_KRL=self.onehot(shards.labels_KP[rows_K1, places_KR]),
-            images_ND=images_ND,
-            image_labels_NL=onehot_NL,
-            mixing_KR=mixing_KR.to(images_ND.device, torch.float32),
-        )
+        size = (2, self._spec.num_teachers, self._spec.teacher_batch)
+        drawn = public_uniforms(self._spec.teacher_seed, f"update|{turn}", math.prod(size))
+        return shard_minibatch(shards, drawn.reshape(size), (images_ND, onehot_NL), self._space)
 
     def onehot(self, labels: Tensor) -> Tensor:
         """Return labels as rows of an identity matrix.
@@ -240,7 +227,7 @@ class Teachers:
         Privacy:
             Elementwise.
         """
-        return one_hot(labels, self._space.num_classes).to(torch.float32)
+        return onehot(labels, self._space)
 
     def pack(self, taught: Taught) -> dict[str, Tensor]:
         """Return the teachers with Adam's moments; shards are read again.

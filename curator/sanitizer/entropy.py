@@ -1,8 +1,9 @@
 """Secret randomness for production: ChaCha20 keystreams keyed by the operating system.
 
 Noise, refinement words and sampling words come from separate streams. Keystream that was taken is
-never derived again: keys live only in this object, are replaced long before a counter could wrap
-and in a forked child, and there is no way to seed them.
+never derived again: keys live only in this object, are replaced after every mebibyte and in a
+forked child, and there is no way to seed them. Who reads this memory later finds no key of older
+noise.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from curator.sanitizer.gaussian_on_device import discrete_gaussian_on_device
 _PROCESSOR = torch.device("cpu")
 _PIECE = 1 << 13  # draws at once: what is made on the way stays in a core's cache
 _WORD_BYTES = 8
-_REKEY_BYTES = 1 << 34  # far below the 2^38 bytes of one ChaCha20 counter
+_REKEY_BYTES = 1 << 20  # a few steps; one ChaCha20 counter has 2^38
 
 
 class _Domain(StrEnum):

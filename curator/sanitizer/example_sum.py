@@ -34,6 +34,7 @@ sum may overwrite."""
 MAX_VALUES: Final = 1 << 23
 _CLIP_MARGIN: Final = 1 - 2.0**-9  # float32 norms are within it; the certificate decides
 _CERTIFIED: Final = 1 - 2.0**-10
+_LEAST_SPACINGS: Final = 2  # about a fifth of a vector is lost there, and 1% at a hundred
 _BLOCK: Final = 1 << 12  # float32 sums of so many squares err by a relative 2^-11 at most
 _EXACT: Final = 1 << 24  # integers up to here are exact in float32, and so are sums below
 
@@ -77,6 +78,26 @@ class ExampleBounds:
     def grid(self) -> float:
         """Lattice spacing, in the units of the vectors."""
         return self.clip_norm / self.radius
+
+    def check_room(self, num_values: int) -> None:
+        """Refuse vectors so long that the lattice is too coarse for their values.
+
+        Values are truncated toward zero. Where those of a clipped vector are of a spacing or less,
+        most of it is gone before noise is added, and the whole cost would be paid for little.
+
+        Args:
+            num_values: Public length of a vector.
+
+        Raises:
+            ValueError: If their root mean square is below two spacings.
+        """
+        if self.radius**2 < _LEAST_SPACINGS**2 * num_values:
+            most = self.radius**2 // _LEAST_SPACINGS**2
+            msg = (
+                f"with this noise and {self.records_per_unit} records of a unit at most {most} "
+                "parameters are worth their cost: of more, truncation would leave little"
+            )
+            raise ValueError(msg)
 
 
 def release_example_sum(

@@ -26,6 +26,7 @@ from curator.mechanisms.mechanism import (
     SampledMechanism,
     StatefulMechanism,
 )
+from curator.mechanisms.shard_minibatch import onehot
 from curator.privacy.event import GaussianEvent, NoEvent
 from curator.privacy.private import SealedError
 from curator.privacy.records import ImageSpace, Samples
@@ -99,7 +100,7 @@ def test_rows_are_the_average_of_clipped_gradients(critic: str) -> None:
             subject.data.shape,
             state.ensemble.critics,
             samples().images_ND,
-            subject.data.onehot(samples().labels_N),
+            onehot(samples().labels_N, subject.data.space),
         )
     )
     gradients = torch.cat(parts).double()

@@ -33,20 +33,35 @@ def test_a_forked_child_has_another_keystream() -> None:
     assert theirs != np.asarray(source.uniform_words(4)).tobytes()
 
 
-def test_keys_are_replaced_before_a_counter_could_wrap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entropy, "_REKEY_BYTES", 64)
-    keys: list[int] = []
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the sizes of what the operating system was asked for; a key has 32 bytes."""
+    sizes: list[int] = []
     real = os.urandom
 
     def watched(size: int) -> bytes:
-        keys.append(size)
+        sizes.append(size)
         return real(size)
 
     monkeypatch.setattr(os, "urandom", watched)
+    return sizes
+
+
+def test_keys_are_replaced(monkeypatch: pytest.MonkeyPatch, asked: list[int]) -> None:
+    monkeypatch.setattr(entropy, "_REKEY_BYTES", 64)
     source = OsEntropy()
     for _ in range(4):
         source.uniform_words(4)
-    assert keys.count(32) == 2
+    assert asked.count(32) == 2
+
+
+def test_a_key_is_gone_a_mebibyte_later(asked: list[int]) -> None:
+    source = OsEntropy()
+    source.uniform_words(1 << 16)
+    source.uniform_words(1 << 16)
+    assert asked.count(32) == 1
+    source.uniform_words(1)
+    assert asked.count(32) == 2
 
 
 def test_nothing_can_be_seeded() -> None:

@@ -249,3 +249,17 @@ def test_sums_are_exact(radius: int) -> None:
     points[:, 0] = radius
     found = example_sum._exact_sum(points.float(), radius)
     assert found.tolist() == points.sum(dim=0).tolist()
+
+
+@pytest.mark.parametrize(("records", "z"), [(1, 200.0), (1, 30.0), (10, 3.0)])
+def test_a_vector_that_is_let_in_keeps_most_of_itself(records: int, z: float) -> None:
+    bounds = ExampleBounds(clip_norm=CLIP, records_per_unit=records, noise_multiplier=z)
+    most = bounds.radius**2 // 4
+    bounds.check_room(most)
+    with pytest.raises(ValueError, match=f"at most {most} parameters"):
+        bounds.check_room(most + 1)
+    vector_V = torch.randn(most, generator=torch.Generator().manual_seed(1))
+    unit_V = (vector_V / vector_V.norm()).double()
+    given = [3 * CLIP * vector_V.unsqueeze(0)]
+    (total_V,) = example_sum._sums_of_parts(given, torch.tensor([True]), bounds)
+    assert 0.75 < float(total_V @ unit_V) * bounds.grid / CLIP <= 1
