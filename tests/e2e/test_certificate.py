@@ -79,6 +79,9 @@ def test_the_command(local: Local, certificate: Path) -> None:
     done = run_cli("analyst", "certificate", "verify", str(certificate), *of)
     assert done.returncode == 0
     assert "epsilon 10 at delta 0.0001" in done.stdout
+    anybody = run_cli("analyst", "certificate", "verify", str(certificate), "--quiet")
+    assert anybody.returncode == 10
+    assert "anybody could have made it" in anybody.stderr
     certificate.write_text(certificate.read_text().replace("digits", "faces"))
     done = run_cli("analyst", "certificate", "verify", str(certificate), *of)
     assert done.returncode != 0
