@@ -19,7 +19,4 @@ def test_every_code_is_on_the_page(program: str, codes: type[IntEnum]) -> None:
     part = PAGE.read_text().split(f"## {program}\n")[1].split("\n## ")[0]
     rows = re.findall(r"^\| (\d+) \| `(\w+)`", part, re.MULTILINE)
     listed = {name: int(number) for number, name in rows}
-        name: int(number)
-        for number, name in re.findall(r"^\| (\d+) \| `(\w+)`", part, re.MULTILINE)
-    }
     assert listed == {code.name: code.value for code in codes}
