@@ -59,12 +59,16 @@ def noise_for(
         guess: Where to look first.
 
     Raises:
-        MalformedRequest: If `epsilon` is not a budget, or no noise is enough.
+        MalformedRequest: If `epsilon` is not a budget, or no noise that the mechanism takes is
+            enough.
     """
     target = limits.target(epsilon)
 
     def enough(noise_multiplier: float) -> bool:
-        price = Price.of(parse(noise_multiplier))
+        try:
+            price = Price.of(parse(noise_multiplier))
+        except MalformedRequest:  # so much noise that the mechanism does not take it
+            return True
         if not target.admits(limits.reserved + price.times(num_steps)):
             return False
         return limits.by_policy(price, limits.by_share(price, num_steps)) >= num_steps
@@ -75,7 +79,9 @@ def noise_for(
         msg = "no amount of noise makes these steps affordable"
         raise MalformedRequest(msg, "num_steps") from None
     allowed = max(least, limits.policy.min_noise_multiplier or LEAST)
-    return min(MOST, float(_DIGITS.create_decimal(Decimal(allowed))))
+    found = min(MOST, float(_DIGITS.create_decimal(Decimal(allowed))))
+    parse(found)  # says in its own words why the mechanism does not take it
+    return found
 
 
 def noise_that_would_do(

@@ -113,7 +113,10 @@ def _over_noise(
     for part in _parts(grid.points, least=0.0):
         ratio = math.pow(_NOISE_SPAN, 2 * part - 1)
         noise = float(f"{min(MOST, max(LEAST, grid.noise_multiplier * ratio)):.4g}")
-        price = Price.of(parse(noise))
+        try:
+            price = Price.of(parse(noise))
+        except MalformedRequest:  # more than the mechanism takes
+            return
         affordable = limits.affordable_steps(price)
         count = 1 if price.step.is_zero else grid.num_steps
         if count is None:

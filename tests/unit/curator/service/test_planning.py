@@ -31,12 +31,39 @@ def ctx() -> Context:
 def plan(
     ctx: Context, kind: str = "gs-wgan-mean", *, changes: dict[str, Any] | None = None, **asked: Any
 ) -> Plan:
-    parameters = PARAMETERS[kind] | (changes or {})
+    parameters = (PARAMETERS | {"dp-cgan": CGAN})[kind] | (changes or {})
     request = PlanRequest(
         dataset=NAME, mechanism=kind, parameters_json=json.dumps(parameters),
         **({"alone": False} | asked),
     )  # fmt: skip
     return plan_run(ctx, ALICE, request)
+
+
+CGAN: dict[str, Any] = {
+    "sampling_rate": 0.5, "capacity": 8, "num_samples": 4, "num_fakes": 2, "expected_batch_size": 2,
+    "clip_norm": 0.5, "noise_multiplier": 100.0, "max_size": 10, "max_records_per_unit": 1,
+    "critic": "mlp", "critic_width": 128, "critic_seed": 1, "critic_steps": 1,
+    "critic_learning_rate": 0.01,
+}  # fmt: skip
+
+
+class TestNoiseThatAMechanismDoesNotTake:
+    """A critic of some thousand weights is refused where truncation would leave little of it."""
+
+    def test_less_is_found_though_more_was_tried(self, ctx: Context) -> None:
+        found = plan(ctx, "dp-cgan", num_steps=15_000, epsilon=1.0)
+        assert 128 < found.noise_multiplier < 256
+        assert found.fits
+
+    def test_what_is_missing_is_said(self, ctx: Context) -> None:
+        with pytest.raises(MalformedRequest, match="truncation would leave little"):
+            plan(ctx, "dp-cgan", num_steps=10**6, epsilon=1.0)
+
+    def test_a_table_ends_where_noise_is_too_much(self, ctx: Context) -> None:
+        found = plan(ctx, "dp-cgan", num_steps=10, axis=Axis.NOISE, points=9)
+        noises = [point.noise_multiplier for point in found.points]
+        assert noises[0] == 25.0
+        assert 100 <= noises[-1] < 256
 
 
 class TestNoise:
