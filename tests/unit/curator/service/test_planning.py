@@ -51,7 +51,7 @@ class TestNoiseThatAMechanismDoesNotTake:
     """A critic of some thousand weights is refused where truncation would leave little of it."""
 
     def test_less_is_found_though_more_was_tried(self, ctx: Context) -> None:
-        found = plan(ctx, "dp-cgan", num_steps=15_000, epsilon=1.0)
+        found = plan(ctx, "dp-cgan", num_steps=4_000, epsilon=1.0)
         assert 128 < found.noise_multiplier < 256
         assert found.fits
 
