@@ -157,6 +157,13 @@ def test_close_ends_what_can_be_reached(
     assert barriers["a:1"].accounts["run-0"].closed
 
 
+def test_close_needs_no_run_at_a_curator_that_has_none(barriers: dict[str, FakeBarrier]) -> None:
+    barriers["a:1"].open_run("", "dp-sinkhorn", {}, num_steps=3)
+    assert _main(barriers, "close", "run-0+-", *BOTH) == ExitCode.OK
+    assert barriers["a:1"].accounts["run-0"].closed
+    assert not barriers["b:2"].accounts
+
+
 def test_embeddings_are_added_and_then_cost_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
