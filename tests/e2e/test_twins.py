@@ -96,7 +96,7 @@ def test_the_replay_matrix(tmp_path: Path, serve: Callable[..., Process]) -> Non
     with serve(folder).connect() as barrier:
         again = barrier.resume_run(run.run_id)
         after = again.next_step
-        assert after > 2
+        assert after > 1
         again.next_step = 1
         assert refusal(again, images, labels) == "STEP_LOST"
         again.next_step = after
