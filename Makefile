@@ -7,7 +7,7 @@ STAMP = $(VENV)/.installed
 JOBS ?= 2
 TIMED = tests/statistical/test_timing.py tests/performance  # alone, so that nothing else takes their cores
 
-.PHONY: help demo test install lint types unit e2e protos bench sbom clean
+.PHONY: help demo test install lint types unit e2e kernels protos bench sbom clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,10 @@ unit: $(STAMP) ## unit, contract, property, statistical and architecture tests
 
 e2e: $(STAMP) ## tests with real processes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/e2e tests/browser
+
+kernels: $(STAMP) ## the graphics card's kernels in Triton's interpreter, without a card
+	$(BIN)/pip install --quiet triton==3.9.0
+	TRITON_INTERPRET=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) tests/unit/curator/divergences/test_cuda_kernels.py
 
 protos: $(STAMP) ## generate the stubs after a change of a .proto file
 	$(BIN)/python scripts/protos.py

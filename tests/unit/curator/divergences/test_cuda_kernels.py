@@ -1,6 +1,6 @@
 """The fused kernels in Triton's interpreter, and on a card where there is one.
 
-    TRITON_INTERPRET=1 pytest tests/unit/curator/divergences/test_cuda_kernels.py
+    make kernels
 
 Without Triton (`pip install triton`) everything here is skipped; in the interpreter the tensors are
 on the processor, so the arithmetic is checked and not what a compiler makes of it.
