@@ -27,6 +27,7 @@ class PlanReport:
     pays_per_step: bool
     question: PlanQuestion
     plan: PlanRangePort
+    other_noises: tuple[tuple[str, float], ...] = ()  # that stay as the recipe has them
 
     def text(self) -> str:
         """Return a few lines, a table, and what the plan wastes."""
@@ -40,6 +41,10 @@ class PlanReport:
                 f"{self.facts.delta:g}{left}"
             ),
             f"mechanism   {self.kind}: {self.cost}",
+        ]
+        lines += [
+            f"fixed       {name} {value:g}; the noise below is noise_multiplier"
+            for name, value in self.other_noises
         ]
         if self.pays_per_step and not rehearsal:
             lines.append(f"affordable  {plan.affordable_steps:,} steps")
@@ -145,6 +150,11 @@ def make_plan(
         pays_per_step=mechanism.pays_per_step,
         question=asked,
         plan=barrier.plan_range(facts.name, mechanism.wire_name, parameters, asked),
+        other_noises=tuple(
+            (name, value)
+            for name, value in parameters.items()
+            if name.endswith("_noise_multiplier")
+        ),
     )
 
 

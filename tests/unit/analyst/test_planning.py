@@ -49,6 +49,13 @@ def test_what_does_not_fit_is_told_with_the_advice(barrier: FakeBarrier) -> None
     assert "9.0000 alone" in report(barrier, PlanQuestion(num_steps=9, alone=True)).text()
 
 
+def test_a_noise_that_no_row_changes_is_named(barrier: FakeBarrier) -> None:
+    recipe = load_recipe("dp-merf-ae-digits", {"mechanism.training_noise_multiplier": 1.75})
+    text = make_plan(barrier, recipe, PlanQuestion()).text()
+    assert "fixed       training_noise_multiplier 1.75; the noise below is noise_multiplier" in text
+    assert "fixed" not in report(barrier, PlanQuestion()).text()
+
+
 def test_programs_get_one_object_with_the_same_numbers(
     barrier: FakeBarrier, capsys: pytest.CaptureFixture[str]
 ) -> None:
