@@ -24,6 +24,10 @@ class CertificateError(AnalystError):
     """The certificate does not hold."""
 
 
+class CertificateFileError(CertificateError):
+    """The certificate's file cannot be read, or would replace another."""
+
+
 @dataclass(frozen=True, slots=True)
 class Verified:
     """A statement whose signature holds, and the fingerprint of the key that made it."""
@@ -53,7 +57,8 @@ def check_certificate(
         What was signed.
 
     Raises:
-        CertificateError: If the file is damaged, was changed, or another key signed it.
+        CertificateError: If the file is damaged, was changed, or another key signed it;
+            a `CertificateFileError` if it cannot be read.
     """
     statement, named = _verify(path, public_key)
     signer = fingerprint_of(named)
@@ -98,12 +103,13 @@ def _verify(path: Path, public_key: bytes | None) -> tuple[dict[str, Any], bytes
 
     Raises:
         CertificateError: If the file is damaged, was changed, or another key signed it.
+        CertificateFileError: If it cannot be read.
     """
     try:
         text = path.read_bytes()
     except OSError as problem:
         msg = f"cannot read {path}: {problem.strerror}."
-        raise CertificateError(msg, "Check the path.") from None
+        raise CertificateFileError(msg, "Check the path.") from None
     try:
         content = json.loads(text)
         statement: dict[str, Any] = content["statement"]

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 
+from analyst.certificate import CertificateFileError
 from analyst.cli_commands import COMMANDS, say_how_to_resume, say_outcome, trains
 from analyst.cli_commands import Connect as Connect
 from analyst.config import ConnectionConfig, ExitCode, member_connection, parse
@@ -58,6 +59,7 @@ _EXIT_CODES: tuple[tuple[type[AnalystError], ExitCode], ...] = (
     (FederationError, ExitCode.RECIPE),
     (CheckpointError, ExitCode.FILES),
     (ImageFileError, ExitCode.FILES),
+    (CertificateFileError, ExitCode.FILES),
     (EvaluationError, ExitCode.FILES),
     (EmbeddingError, ExitCode.FILES),
     (AnalystError, ExitCode.FAILED),

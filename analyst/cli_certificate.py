@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from shlex import quote
 
 from analyst.config import ConnectionConfig, ExitCode, connection_config
 from analyst.screen import Screen
@@ -33,14 +34,15 @@ def _fetch(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> E
     """Write the certificate of a closed run; the curator hands it to the run's own analyst only.
 
     Raises:
-        CertificateError: If the run has none, or the file exists.
+        CertificateError: If the run has none.
+        CertificateFileError: If the file exists.
     """
-    from analyst.certificate import CertificateError
+    from analyst.certificate import CertificateError, CertificateFileError
 
     run_id, out = arguments.run_id, arguments.out
     if out.exists():
         message = f"{out} exists already"
-        raise CertificateError(message, "Choose another --out.")
+        raise CertificateFileError(message, "Choose another --out.")
     with connect(connection_config(arguments)) as barrier:
         certificate = getattr(barrier.resume_run(run_id), "certificate", "")
     if not certificate:
@@ -49,8 +51,8 @@ def _fetch(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> E
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(certificate + "\n")
     screen.say(
-        f"wrote {out}; 'analyst certificate verify {out} --credentials FILE' checks it against "
-        "the curator's key"
+        f"wrote {out}; to check it against the curator's key: "
+        f"analyst certificate verify {quote(str(out))} --credentials FILE"
     )
     screen.answer({"run_id": run_id, "out": str(out)})
     return ExitCode.OK
@@ -87,4 +89,5 @@ def _verify(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
             "that your curator made it"
         )
         return ExitCode.UNKNOWN_SIGNER
+    screen.show("the signature holds, and it is your curator's")
     return ExitCode.OK

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from analyst.adaptation.load import load_either
@@ -102,9 +103,9 @@ def say_how_to_resume(arguments: argparse.Namespace, screen: Screen) -> None:
     from analyst.training.outputs import checkpoint_store
 
     if checkpoint_store(arguments.out).exists():
-        again = f"--resume --out {arguments.out} {access_words(arguments)}"
+        again = f"--resume --out {quote(str(arguments.out))} {access_words(arguments)}"
         adapts = arguments.command == "adapt"
-        what = f"adapt train --source {arguments.source}" if adapts else "train"
+        what = f"adapt train --source {quote(str(arguments.source))}" if adapts else "train"
         screen.say(f"to go on: analyst {what} {again}")
 
 
@@ -168,9 +169,11 @@ def _sample(arguments: argparse.Namespace, _connect: Connect, screen: Screen) ->
         message = f"cannot write {out}"
         raise ImageFileError(message, "Give a name that ends in .npz or .png.")
     from analyst.evaluation.image_file import save_images
+    from analyst.evaluation.new_file import check_new
     from analyst.evaluation.sample import sample_run
     from analyst.training.grid import save_grid
 
+    check_new(out, force=arguments.force)
     data = sample_run(
         arguments.out_of, arguments.count, seed=arguments.seed, weights=arguments.weights
     )

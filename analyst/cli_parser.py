@@ -8,7 +8,7 @@ from pathlib import Path
 from analyst.adaptation.flags import add_adapt
 from analyst.cli_examples import EXAMPLES
 from analyst.embedding.flags import add_embedding
-from analyst.evaluation.flags import add_evaluate, add_export
+from analyst.evaluation.flags import add_evaluate, add_export, add_force
 from analyst.recipes.flags import add_recipe_flags
 from analyst.training.federation.flags import add_curators, add_rule
 
@@ -173,6 +173,7 @@ def _add_sample(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out-of", type=Path, required=True, metavar="RUN_DIR")
     parser.add_argument("--count", type=_count, required=True, metavar="N")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.npz|FILE.png")
+    add_force(parser, "replace an existing file")
     parser.add_argument("--seed", type=int, default=0, help="of labels and latents [0]")
     parser.add_argument(
         "--weights", choices=("ema", "generator"), default="ema", help="averaged or last [ema]"

@@ -14,6 +14,7 @@ from enum import IntEnum
 from pathlib import Path
 
 from analyst.cli_parser import build_parser
+from analyst.cli_suggest import parse_or_suggest
 from analyst.recipes import Recipe
 from analyst.training.federation.config import MemberConfig
 from analyst.training.federation.flags import access_problem, check_one_curator
@@ -62,7 +63,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         import argcomplete  # only a shell that completes asks for it
 
         argcomplete.autocomplete(parser)
-    arguments = parser.parse_args(argv)
+    arguments = parse_or_suggest(parser, argv)
     problem = access_problem(arguments) if "curator" in arguments else None
     if problem is not None:
         parser.error(problem)

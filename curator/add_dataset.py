@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from curator.administer import administer
 from curator.administration.commands import Register
 from curator.config import load_config
+from curator.data.capacity import check_capacity
 from curator.data.errors import SourceError
 from curator.data.groups import limit_groups
 from curator.data.options import Progress, SourceOptions, no_progress
@@ -55,9 +56,10 @@ def add_dataset(
 
     Raises:
         SourceError: If the source cannot be read, does not fit the declaration, or is known under
-            another name.
+            another name, or the capacity would cut most samples.
         DatasetExists: If the name is taken; a budget never changes.
     """
+    check_capacity(facts)
     with _alone(folder):
         registered = _registered_names(folder)
         if facts.name in registered:

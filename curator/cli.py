@@ -8,9 +8,11 @@ import sys
 from collections.abc import Sequence
 from enum import IntEnum
 
+from curator.administration.known import NotThere
 from curator.cli_commands import command
 from curator.cli_common import UsageProblem
 from curator.cli_parser import build_parser
+from curator.cli_suggest import parse_or_suggest
 from curator.config import ConfigError
 from curator.data.errors import SourceError
 from curator.errors import CuratorError, LedgerUnavailable
@@ -41,6 +43,7 @@ _PROBLEMS = (
     ConfigError,
     SourceError,
     NotInitialised,
+    NotThere,
     CallerExists,
     NoSuchCaller,
     LedgerConflict,
@@ -65,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         import argcomplete  # only a shell that completes asks for it
 
         argcomplete.autocomplete(parser)
-    arguments = parser.parse_args(argv)
+    arguments = parse_or_suggest(parser, argv)
     try:
         command(arguments.command)(arguments)
     except KeyboardInterrupt:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from shlex import quote
 
 from curator.cli_common import Screen, UsageProblem, folder_of, say
 from curator.clock import utc_now
@@ -23,7 +24,8 @@ def _init(arguments: Namespace) -> None:
     screen = Screen.of(arguments)
     screen.tell(
         f"{folder.root} is ready; configuration in {folder.config}",
-        f"next: curator dataset add NAME SOURCE --dir {folder.root} --epsilon E --delta D ...",
+        f"next: curator dataset add NAME SOURCE --dir {quote(str(folder.root))} "
+        "--epsilon E --delta D ...",
     )
     screen.answer({"dir": str(folder.root), "config": str(folder.config)})
 

@@ -10,8 +10,10 @@ from pydantic import ValidationError
 from curator.administration.commands import (
     COMMANDS as ADMINISTRATIVE,
 )
+from curator.administration.known import known_dataset
 from curator.cli_common import Screen, UsageProblem, folder_of, reader_of
 from curator.cli_source import SOURCE_COMMANDS
+from curator.plain_words import in_plain_words
 from curator.privacy.facts import DatasetFacts
 
 
@@ -44,7 +46,7 @@ def _administer(arguments: Namespace, **fields: object) -> None:
         )
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        msg = f"{first['loc'][-1]}: {first['msg']}"
+        msg = f"{first['loc'][-1]}: {in_plain_words(first)}"
         raise UsageProblem(msg) from None
     try:
         lines = administer(folder_of(arguments), command)
@@ -59,20 +61,40 @@ def _turn(arguments: Namespace) -> None:
     _administer(arguments, reason=arguments.reason)
 
 
-def _erase(arguments: Namespace) -> None:
-    """Erase, if the name was typed twice.
+def _end(arguments: Namespace) -> None:
+    """Retire or erase, if the name was typed twice."""
+    doing = {"dataset retire": "retiring", "dataset erase": "erasing"}
+    _check_confirmed(arguments, f"{doing[arguments.command]} cannot be undone")
+    _turn(arguments)
+
+
+def _lower_cap(arguments: Namespace) -> None:
+    """Lower the cap; if nothing would be left of it, only if the name was typed twice."""
+    ledger = reader_of(arguments)
+    try:
+        known_dataset(ledger, arguments.name)
+        statement = ledger.statement(arguments.name)
+    finally:
+        ledger.close()
+    spent, reserved = statement.spent_epsilon, statement.reserved_epsilon
+    if 0 < arguments.epsilon <= spent:
+        words = f"epsilon {spent:.4f} is spent already, so no step would be charged ever again"
+        _check_confirmed(arguments, f"a cap only falls, and {words}")
+    elif 0 < arguments.epsilon <= reserved:
+        words = f"open runs hold epsilon {reserved:.4f} with what is spent, so they would end early"
+        _check_confirmed(arguments, f"a cap only falls, and {words}")
+    _administer(arguments, epsilon=arguments.epsilon, reason=arguments.reason)
+
+
+def _check_confirmed(arguments: Namespace, why: str) -> None:
+    """Check that the name was typed twice.
 
     Raises:
         UsageProblem: If it was not.
     """
     if arguments.confirm != arguments.name:
-        msg = f"erasing cannot be undone: add --confirm {arguments.name}"
+        msg = f"{why}: add --confirm {arguments.name}"
         raise UsageProblem(msg)
-    _turn(arguments)
-
-
-def _lower_cap(arguments: Namespace) -> None:
-    _administer(arguments, epsilon=arguments.epsilon, reason=arguments.reason)
 
 
 def _set_share(arguments: Namespace) -> None:
@@ -87,8 +109,10 @@ def _policy(arguments: Namespace) -> None:
     from curator.service.steward_policy import StewardPolicy  # torch
 
     ledger = reader_of(arguments)
-    policy = StewardPolicy.of(ledger.dataset(arguments.name))
-    ledger.close()
+    try:
+        policy = StewardPolicy.of(known_dataset(ledger, arguments.name))
+    finally:
+        ledger.close()
     screen = Screen.of(arguments)
     screen.answer(policy.model_dump(exclude_none=True))
     screen.show(*(f"{rule} {value}" for rule, value in policy.rules().items()))
@@ -113,10 +137,11 @@ def policy_rule(text: str) -> tuple[str, object]:
     if name == "mechanisms":
         return name, [part.strip() for part in value.split(",")]
     try:
-        return name, int(value) if value.isdecimal() else float(value)
+        number = float(value)
     except ValueError:
         msg = f"{name}: '{value}' is not a number"
         raise UsageProblem(msg) from None
+    return name, int(number) if number.is_integer() else number
 
 
 DATASET_COMMANDS: dict[str, Callable[[Namespace], None]] = {
@@ -124,8 +149,8 @@ DATASET_COMMANDS: dict[str, Callable[[Namespace], None]] = {
     "dataset list": _list_datasets,
     "dataset pause": _turn,
     "dataset resume": _turn,
-    "dataset retire": _turn,
-    "dataset erase": _erase,
+    "dataset retire": _end,
+    "dataset erase": _end,
     "dataset cap": _lower_cap,
     "dataset share": _set_share,
     "dataset policy": _policy,

@@ -23,7 +23,9 @@ EXAMPLES: Final[dict[str, str]] = {
     "curator dataset list": _example("dataset list --dir /srv/weir"),
     "curator dataset pause": _example("dataset pause cats --dir /srv/weir --reason 'a question'"),
     "curator dataset resume": _example("dataset resume cats --dir /srv/weir --reason answered"),
-    "curator dataset retire": _example("dataset retire cats --dir /srv/weir --reason 'study over'"),
+    "curator dataset retire": _example(
+        "dataset retire cats --dir /srv/weir --reason 'study over' --confirm cats"
+    ),
     "curator dataset erase": _example(
         "dataset erase cats --dir /srv/weir --reason 'consent withdrawn' --confirm cats"
     ),

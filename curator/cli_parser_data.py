@@ -33,11 +33,12 @@ def _decisions(actions: Commands) -> None:
     ):
         command = _decision(actions, name, text)
         _reason(command)
-        if name == "erase":
-            command.add_argument("--confirm", metavar="NAME", help="the name again")
+        if name in {"retire", "erase"}:
+            _confirm(command, "the name again")
     cap = _decision(actions, "cap", "allow less of the budget, for ever")
     cap.add_argument("--epsilon", type=float, required=True, help="the new cap")
     _reason(cap)
+    _confirm(cap, "the name again; needed where no more than what is spent or reserved is left")
     share = _decision(actions, "share", "give an analyst a cap of its own")
     share.add_argument("analyst", metavar="ANALYST")
     share.add_argument("--epsilon", type=float, required=True, help="the analyst's cap")
@@ -105,6 +106,10 @@ def directory_option(command: argparse.ArgumentParser) -> None:
         command: Gets it.
     """
     command.add_argument("--dir", type=Path, required=True, help="the curator's folder")
+
+
+def _confirm(command: argparse.ArgumentParser, text: str) -> None:
+    command.add_argument("--confirm", metavar="NAME", help=text)
 
 
 def _reason(command: argparse.ArgumentParser) -> None:

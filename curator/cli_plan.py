@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from curator.cli_common import Screen, UsageProblem, reader_of, table_lines
+from curator.administration.known import check_analyst, known_dataset
+from curator.cli_common import Screen, UsageProblem, folder_of, reader_of, table_lines
 from curator.cli_dataset import policy_rule
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def _answer(
     """Plan as the serving curator would, for one caller and one policy.
 
     Raises:
+        NotThere: If there is no such data set or analyst.
         UsageProblem: If a rule is not valid.
     """
     from curator.privacy.facts import DatasetFacts
@@ -61,7 +63,9 @@ def _answer(
     from curator.service.steward_policy import StewardPolicy
 
     name, who = arguments.name, arguments.analyst
-    state = ledger.dataset(name)
+    state = known_dataset(ledger, name)
+    if who:
+        check_analyst(folder_of(arguments), who)
     facts = DatasetFacts.model_validate_json(state.registration.facts_json)
     rules = {**dict(map(policy_rule, arguments.set or ())), **dict.fromkeys(arguments.clear or ())}
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
@@ -48,10 +49,11 @@ def _rehearse(arguments: Namespace) -> None:
 
     def introduce(port: int) -> None:
         tls = " --insecure-loopback" if arguments.insecure_loopback else ""
+        credentials = quote(str(prepared.credentials))
         screen.tell(
             BANNER,
             f"data set {prepared.dataset}: debug with",
-            f"  analyst train --curator localhost:{port} --credentials {prepared.credentials} \\",
+            f"  analyst train --curator localhost:{port} --credentials {credentials} \\",
             f"      --dataset {prepared.dataset}{tls} --recipe NAME --out DIR",
             BANNER,
         )

@@ -7,14 +7,17 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from shlex import quote
 
 from pydantic import ValidationError
 
 from curator.cli_common import Screen, UsageProblem, folder_of
 from curator.cli_progress import progress_for
+from curator.data.capacity import capacity_warning
 from curator.data.conversion import Conversion, Shape
 from curator.data.errors import SourceError
 from curator.data.options import SourceOptions
+from curator.plain_words import first_problem
 from curator.privacy.facts import DatasetFacts
 
 _SHAPE_PARTS = 3
@@ -55,16 +58,20 @@ def _add_dataset(arguments: Namespace) -> None:
         "was, nothing is left of it"
     ):
         added = add_dataset(folder, facts, arguments.source, options, progress_for(arguments))
+    warning = capacity_warning(facts)
+    if warning is not None:
+        sys.stderr.write(f"curator: warning: {warning}\n")
     survey = added.survey.as_json() | {"note": PRIVATE}
     screen = Screen.of(arguments)
     screen.answer({"public": facts.model_dump(mode="json"), "private": survey})
+    root = quote(str(folder.root))
     _, *report = report_lines(added.survey)  # the number of images is in the lines before
     screen.tell(
         *added.lines,
         *report,
         f"{facts.name} added with budget ({facts.epsilon:g}, {facts.delta:g}), "
         f"{facts.adjacency}; the lines above are private, the declared facts are public",
-        f"next: curator analyst add NAME --dir {folder.root}; curator serve --dir {folder.root}",
+        f"next: curator analyst add NAME --dir {root}; curator serve --dir {root}",
     )
 
 
@@ -156,10 +163,7 @@ def _facts(arguments: Namespace) -> DatasetFacts:
             delta=arguments.delta,
         )
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        name = ".".join(str(part) for part in first["loc"]) or "data set"
-        msg = f"{name}: {first['msg'].removeprefix('Value error, ')}"
-        raise UsageProblem(msg) from None
+        raise UsageProblem(first_problem(error, "data set")) from None
 
 
 @contextmanager

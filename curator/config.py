@@ -14,6 +14,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from curator.divergences.backend_names import Backend
+from curator.plain_words import in_plain_words
 
 TEMPLATE = """\
 # Configuration of this curator. Every key is optional; unknown keys are errors.
@@ -176,6 +177,6 @@ def load_config(path: Path) -> CuratorConfig:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         key = ".".join(str(part) for part in first["loc"])
-        what = "unknown key" if first["type"] == "extra_forbidden" else first["msg"]
+        what = "unknown key" if first["type"] == "extra_forbidden" else in_plain_words(first)
         msg = f"{path}: {key}: {what}; 'curator init' writes a file with every key explained"
         raise ConfigError(msg) from None

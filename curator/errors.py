@@ -68,7 +68,10 @@ class MalformedRequest(RequestError):
 
     reason = "MALFORMED_REQUEST"
     public_message = "A field of the request is not valid; nothing was charged."
-    remedy = "Compare the request with DescribeDataset and the run's specification."
+    remedy = (
+        "Compare the request with the data set's facts ('analyst budget', DescribeDataset) and "
+        "the run's specification."
+    )
 
     def __init__(self, detail: str = "", field: str = "") -> None:
         """Keep which field is wrong; empty for several, or for the request as a whole."""
@@ -119,7 +122,7 @@ class UnknownRun(RequestError):
 
     reason = "UNKNOWN_RUN"
     public_message = "There is no such run for you."
-    remedy = "Check the run id, or open a new run."
+    remedy = "Check the run id: 'analyst runs' lists yours. Or open a new run."
 
 
 class Refusal(CuratorError):
@@ -234,7 +237,7 @@ class PolicyRefused(NotPermitted):
     reason = "POLICY_REFUSED"
     public_message = "The policy of this data set does not allow this; nothing was charged."
     remedy = (
-        "Change what the detail names; 'analyst budget' and DescribeDataset list every rule of the "
+        "Change what the detail names; 'analyst budget' (DescribeDataset) lists every rule of the "
         "policy."
     )
 

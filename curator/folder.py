@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shlex
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -111,7 +112,8 @@ class CuratorFolder:
             NotInitialised: If it was not.
         """
         if not self.config.exists() or not self.tls.certificate.exists():
-            msg = f"{self.root} is not a curator's folder: run 'curator init {self.root}' first"
+            made = shlex.join(["curator", "init", str(self.root)])
+            msg = f"{self.root} is not a curator's folder: first run: {made}"
             raise NotInitialised(msg)
 
     def add_analyst(

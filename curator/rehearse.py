@@ -8,20 +8,23 @@ facts whose name, flag and budget must agree.
 
 from __future__ import annotations
 
-import math
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from pydantic import ValidationError
+
 from curator.add_dataset import add_dataset
 from curator.config import URL_VARIABLE, load_config
+from curator.data.capacity import enough_rows
 from curator.data.errors import SourceError
 from curator.data.images import LabelledImages
 from curator.data.options import Progress, SourceOptions, no_progress
 from curator.data.source import ingest_source, is_image_folder, survey_source
 from curator.folder import CuratorFolder, NotInitialised, initialise
 from curator.open_ledger import open_ledger_reader
+from curator.plain_words import first_problem
 from curator.privacy.adjacency import Relation, Unit
 from curator.privacy.budget import REHEARSAL_EPSILON
 from curator.privacy.facts import REHEARSAL_PREFIX, DatasetFacts
@@ -189,15 +192,15 @@ def _facts(name: str, rehearsal: Rehearsal, options: SourceOptions) -> DatasetFa
             nominal_size=nominal,
             max_size=max(size, nominal),
             sampling_rate=rate,
-            capacity=rehearsal.capacity or math.ceil(mean + 8 * math.sqrt(mean)),
+            capacity=rehearsal.capacity or enough_rows(mean),
             relation=Relation.ADD_OR_REMOVE,
             unit=Unit.RECORD,
             epsilon=REHEARSAL_EPSILON,
             delta=rehearsal.delta,
             rehearsal=True,
         )
-    except ValueError as problem:
-        raise SourceError(str(problem)) from None
+    except ValidationError as error:
+        raise SourceError(first_problem(error, "rehearsal")) from None
 
 
 def _numbers(images: LabelledImages) -> tuple[str, ...]:

@@ -5,28 +5,15 @@ Nothing that carries privacy has a default. `session` holds what may change when
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from analyst.recipes.schema import AboutConfig, OptimizerConfig
+from analyst.recipes.size_facts import SizeFacts, rate_of
 
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-
-class TargetFacts(Protocol):
-    """The public facts that the parameters of a run depend on."""
-
-    @property
-    def nominal_size(self) -> int:
-        """The public size that sampling rates refer to."""
-        ...
-
-    @property
-    def capacity(self) -> int:
-        """Rows that a private batch is padded to."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
@@ -68,11 +55,11 @@ class DpSwdFeaturesConfig:
             raise ValueError(msg)
         return self
 
-    def parameters(self, facts: TargetFacts) -> dict[str, Any]:
+    def parameters(self, facts: SizeFacts) -> dict[str, Any]:
         """Return what is sent: the rate from the nominal size, the capacity from the data set."""
         rate = self.sampling_rate
         if rate is None and self.expected_batch_size is not None:
-            rate = self.expected_batch_size / facts.nominal_size
+            rate = rate_of(self.expected_batch_size, facts)
         return {
             "sampling_rate": rate,
             "capacity": facts.capacity if self.capacity is None else self.capacity,

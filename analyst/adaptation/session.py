@@ -26,6 +26,7 @@ from analyst.generators.generator import ImageShape
 from analyst.training.checkpoint import Manifest
 from analyst.training.errors import CheckpointError
 from analyst.training.loop import Outcome, Stop
+from analyst.training.outputs import read_run
 from analyst.training.ports import DatasetPort
 from analyst.training.progress import Progress
 from analyst.training.rescue import rescue
@@ -157,9 +158,9 @@ def load_adapted(out: Path) -> tuple[DomainClassifier, ImageShape]:
         The classifier, and the shape of the images that it takes.
 
     Raises:
-        CheckpointError: If there is no whole checkpoint of an adaptation.
+        CheckpointError: If there is no run, or no whole checkpoint of an adaptation.
     """
-    tensors, manifest = adaptation_store(out).load()
+    tensors, manifest = read_run(out)
     recipe = recipe_of(manifest, out)
     shape = target_shape(manifest.dataset, recipe)
     model = build_classifier(

@@ -1,7 +1,7 @@
 """Why nothing answers at an address: its name, its port, or its certificate.
 
 gRPC says only that it could not connect. This looks once more by itself, when that has happened,
-and sends nothing but the beginning of a TLS handshake.
+and sends nothing but the beginning of a TLS handshake, or one question of HTTP without TLS.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from cryptography import x509
 from analyst.client.unix_socket import is_unix_socket
 
 _SECONDS: Final = 3.0
+_HTTP: Final = b"HTTP/1"
 
 
 def why_unreachable(target: str, authority: str | None) -> str | None:
@@ -35,7 +36,7 @@ def why_unreachable(target: str, authority: str | None) -> str | None:
     try:
         with socket.create_connection((host, int(port)), _SECONDS) as connection:
             if authority is None:
-                return None
+                return _check_plain(connection, host, port)
             return _check_certificate(connection, host, int(port), authority)
     except (socket.gaierror, UnicodeError):  # the second: no name at all, such as a..b
         return f"There is no machine of the name {host}."
@@ -47,6 +48,23 @@ def why_unreachable(target: str, authority: str | None) -> str | None:
         return None
 
 
+def _check_plain(connection: socket.socket, host: str, port: str) -> str | None:
+    """Return whether what listens speaks HTTP/1 as a REST port does; a gRPC port never does."""
+    try:
+        connection.sendall(b"HEAD / HTTP/1.1\r\nHost: curator\r\nConnection: close\r\n\r\n")
+        answer = connection.recv(len(_HTTP))
+    except OSError:
+        return None
+    return _rest(host, port) if answer == _HTTP else None
+
+
+def _rest(host: str, port: str) -> str:
+    return (
+        f"{host}:{port} speaks HTTP but not gRPC, so this looks like the REST port; the line "
+        "'ready: grpc HOST:PORT' of 'curator serve' names the right one."
+    )
+
+
 def _check_certificate(
     connection: socket.socket, host: str, port: int, authority: str
 ) -> str | None:
@@ -54,8 +72,8 @@ def _check_certificate(
     context = ssl.create_default_context(cadata=authority)
     context.set_alpn_protocols(["h2"])
     try:
-        with context.wrap_socket(connection, server_hostname=host):
-            return None
+        with context.wrap_socket(connection, server_hostname=host) as speaking:
+            return None if speaking.selected_alpn_protocol() == "h2" else _rest(host, str(port))
     except ssl.SSLCertVerificationError as error:
         return _in_words(error.verify_message, host, port)
     except (ssl.SSLError, OSError):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-import torch
-
+from analyst.device import check_device
 from analyst.evaluation.assess import assess
 from analyst.evaluation.classifier import (
     PAPER_CLASSIFIERS,
@@ -17,8 +16,9 @@ from analyst.evaluation.errors import EXTRA, EvaluationError
 from analyst.evaluation.export import export_images
 from analyst.evaluation.image_file import load_images
 from analyst.evaluation.inception import NO_WEIGHTS, Inception
+from analyst.evaluation.new_file import check_new
 from analyst.evaluation.result import Evaluation, evaluation_json, load_point, save_evaluation
-from analyst.evaluation.run_folder import read_run_folder
+from analyst.evaluation.run_folder import check_made_by, read_run_folder
 from analyst.screen import Screen
 
 NO_PUBLIC = "no nearest-neighbour check: give --public FILE.npz, real images that are public"
@@ -34,13 +34,17 @@ def run_evaluate(arguments: argparse.Namespace, screen: Screen) -> None:
     Raises:
         EvaluationError: If a package, a file or a device is missing.
     """
-    _check_device(arguments.device)
+    check_device(arguments.device, EvaluationError)
     if arguments.out is not None:
+        for name in ("evaluation.json", "report.html"):
+            check_new(arguments.out / name, force=arguments.force)
         _check_report_packages()
     synthetic = load_images(arguments.synthetic, part="train")
     test = load_images(arguments.test, part="test")
     public = None if arguments.public is None else load_images(arguments.public, part="train")
     run = None if arguments.run is None else read_run_folder(arguments.run)
+    if arguments.run is not None:
+        check_made_by(synthetic, arguments.run)
     others = [load_point(path) for path in arguments.compare]
     weights, inception = arguments.inception_weights, None
     if weights is not None:
@@ -79,6 +83,8 @@ def run_evaluate(arguments: argparse.Namespace, screen: Screen) -> None:
 
 def run_export(arguments: argparse.Namespace) -> int:
     """Write a synthetic set in another format; return the number of images."""
+    if arguments.format == "npz":
+        check_new(arguments.out, force=arguments.force)  # the others take an empty folder only
     data = load_images(arguments.synthetic, part="train")
     export_images(data, arguments.format, arguments.out)
     return len(data.labels)
@@ -89,19 +95,6 @@ def _classifiers(arguments: argparse.Namespace) -> tuple[Classifier, ...]:
         chosen: Classifier = arguments.classifier
         return (chosen,)
     return SUITE_CLASSIFIERS if arguments.suite == "gs-wgan" else PAPER_CLASSIFIERS
-
-
-def _check_device(device: str) -> None:
-    """Try the device.
-
-    Raises:
-        EvaluationError: If torch cannot use it.
-    """
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError):
-        message = f"torch cannot use the device '{device}' here"
-        raise EvaluationError(message, "Give --device cpu, or one that torch sees.") from None
 
 
 def _check_report_packages() -> None:

@@ -40,6 +40,7 @@ def add_evaluate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="cpu", help="torch device of the networks [cpu]")
     report = parser.add_argument_group("report")
     report.add_argument("--out", type=Path, metavar="DIR", help="write HTML, PNG and JSON here")
+    add_force(report, "replace a report in --out")
     report.add_argument("--name", help="heading of the report [name of the file]")
     report.add_argument(
         "--run", type=Path, metavar="RUN_DIR", help="show its certificate and training curves"
@@ -61,3 +62,14 @@ def add_export(parser: argparse.ArgumentParser) -> None:
         "--format", choices=get_args(Format), required=True, help="what other programs read"
     )
     parser.add_argument("--out", type=Path, required=True, metavar="PATH", help="file or directory")
+    add_force(parser, "replace an existing .npz file; a directory must be new or empty")
+
+
+def add_force(parser: argparse._ActionsContainer, text: str) -> None:
+    """Add the option that lets a command replace what exists.
+
+    Args:
+        parser: Of the command, or a group of it.
+        text: What is replaced.
+    """
+    parser.add_argument("--force", action="store_true", help=text)

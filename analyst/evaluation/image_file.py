@@ -1,6 +1,6 @@
 """Labelled images in one NPZ file: `images` uint8 [N, H, W] or [N, C, H, W], `labels` [N].
 
-`classes` has their names, if they are known. A file with both parts of a data set has `x_train`,
+`classes` has their names, if they are known, and `run_id` the run whose generator made them. A file with both parts of a data set has `x_train`,
 `y_train`, `x_test`, `y_test` instead.
 Nothing is unpickled: a file with object arrays is refused.
 """
@@ -20,11 +20,12 @@ from analyst.evaluation.errors import ImageFileError as ImageFileError
 
 @dataclass(frozen=True, slots=True)
 class LabelledImages:
-    """Images [N, C, H, W] as bytes, labels [N], and the names of classes, empty if not known."""
+    """Images [N, C, H, W] as bytes, labels [N], names of classes, a run; empty if not known."""
 
     images: npt.NDArray[np.uint8]
     labels: npt.NDArray[np.int64]
     classes: tuple[str, ...] = ()
+    run_id: str = ""
 
     def name_of(self, label: int) -> str:
         """Return the name of a class; its number if it has none."""
@@ -37,6 +38,7 @@ def save_images(path: Path, data: LabelledImages) -> None:
     images = data.images[:, 0] if data.images.shape[1] == 1 else data.images
     with path.open("wb") as file:
         named: dict[str, Any] = {"classes": np.array(data.classes)} if data.classes else {}
+        named |= {"run_id": np.array(data.run_id)} if data.run_id else {}
         np.savez_compressed(file, images=images, labels=data.labels, **named)
 
 
@@ -60,6 +62,7 @@ def load_images(path: Path, *, part: Literal["train", "test"] = "train") -> Labe
                 keys = (f"x_{part}", f"y_{part}")
             images, labels = archive[keys[0]], archive[keys[1]]
             classes = archive["classes"] if "classes" in archive else np.array([], dtype=np.str_)
+            run_id = archive["run_id"] if "run_id" in archive else np.array("")
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         reason = getattr(error, "strerror", None) or str(error)
         message = f"cannot read images from {path}: {reason}"
@@ -73,7 +76,13 @@ def load_images(path: Path, *, part: Literal["train", "test"] = "train") -> Labe
         message = f"{path}: labels are {labels.dtype} {labels.shape}"
         raise ImageFileError(message, _REMEDY)
     named = classes.ndim == 1 and classes.dtype.kind == "U"
-    return LabelledImages(images, labels.astype(np.int64), tuple(classes.tolist()) if named else ())
+    known = run_id.ndim == 0 and run_id.dtype.kind == "U"
+    return LabelledImages(
+        images,
+        labels.astype(np.int64),
+        classes=tuple(classes.tolist()) if named else (),
+        run_id=str(run_id) if known else "",
+    )
 
 
 _REMEDY = "Give an NPZ file with images uint8 [N,H,W] or [N,C,H,W] and integer labels [N]."

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from analyst.certificate import Verified, certificate_text, check_certificate
 from analyst.evaluation.errors import EvaluationError
+from analyst.evaluation.image_file import LabelledImages
 from analyst.evaluation.result import Privacy
+from analyst.training.outputs import checkpoint_store
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,6 +29,28 @@ class RunFolder:
     certificate: str | None  # in words
     privacy: Privacy | None
     curves: TrainingCurves | None
+
+
+def check_made_by(synthetic: LabelledImages, directory: Path) -> None:
+    """Check that images are of the run whose certificate and curves are shown beside them.
+
+    Args:
+        synthetic: The images; those without a run are taken as they are.
+        directory: Output directory of the run.
+
+    Raises:
+        EvaluationError: If they say another run than the newest checkpoint.
+        CheckpointError: If that checkpoint is damaged.
+    """
+    store = checkpoint_store(directory)
+    if not synthetic.run_id or not store.exists():
+        return
+    _, manifest = store.load()
+    if manifest.run_id != synthetic.run_id:
+        message = (
+            f"the images are of run {synthetic.run_id}, and {directory} holds {manifest.run_id}"
+        )
+        raise EvaluationError(message, "Give the --run whose 'analyst sample' made them.")
 
 
 def read_run_folder(directory: Path) -> RunFolder:

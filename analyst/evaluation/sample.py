@@ -13,7 +13,7 @@ from analyst.generators import build_generator, generate
 from analyst.recipes import recipe_from_dict
 from analyst.training.checkpoint import CheckpointError
 from analyst.training.grid import to_pixels
-from analyst.training.outputs import checkpoint_store, image_shape
+from analyst.training.outputs import image_shape, read_run
 from analyst.training.state import load_generator
 
 Weights = Literal["ema", "generator"]
@@ -32,12 +32,12 @@ def sample_run(
         device: Torch device of the generator.
 
     Returns:
-        Bytes [N, C, H, W], labels [N], and the names of the data set's classes.
+        Bytes [N, C, H, W], labels [N], the names of the data set's classes, and the run.
 
     Raises:
-        CheckpointError: If there is no whole checkpoint.
+        CheckpointError: If there is no run, or no whole checkpoint.
     """
-    tensors, manifest = checkpoint_store(directory).load()
+    tensors, manifest = read_run(directory)
     recipe = recipe_from_dict(manifest.recipe, origin=f"the recipe in {directory}")
     shape = image_shape(manifest.dataset)
     randomness = torch.Generator().manual_seed(seed)
@@ -49,4 +49,6 @@ def sample_run(
         raise CheckpointError(message, "Restore the directory from a backup.") from None
     images, labels = generate(model.to(device), count, randomness)
     classes = tuple(map(str, manifest.dataset["classes"]))
-    return LabelledImages(to_pixels(images), labels.numpy().astype(np.int64), classes)
+    return LabelledImages(
+        to_pixels(images), labels.numpy().astype(np.int64), classes=classes, run_id=manifest.run_id
+    )

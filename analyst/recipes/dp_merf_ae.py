@@ -11,12 +11,11 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from analyst.generators.labels import balanced_labels
+from analyst.recipes.size_facts import SizeFacts, rate_of
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
-
-    from analyst.recipes.size_facts import SizeFacts
 
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -69,7 +68,7 @@ class DpMerfAeConfig:
     def parameters(self, facts: SizeFacts) -> dict[str, Any]:
         """Return what is sent: the rate from the nominal size, the capacity from the data set."""
         return {
-            "sampling_rate": self.expected_batch_size / facts.nominal_size,
+            "sampling_rate": rate_of(self.expected_batch_size, facts),
             "capacity": facts.capacity if self.capacity is None else self.capacity,
             "expected_batch_size": self.expected_batch_size,
             "max_size": self.max_size,

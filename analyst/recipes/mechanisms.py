@@ -22,7 +22,7 @@ from analyst.recipes.gs_wgan import (
     GsWganRoundRobinConfig,
 )
 from analyst.recipes.pate import GPateConfig, PateGanConfig
-from analyst.recipes.size_facts import SizeFacts
+from analyst.recipes.size_facts import SizeFacts, rate_of
 
 if TYPE_CHECKING:
     import torch
@@ -55,7 +55,7 @@ def _sampling(config: DpSinkhornConfig | DpSwdConfig, facts: BatchFacts) -> dict
     """Return the rate, by the nominal size if need be, and the capacity, else the data set's."""
     rate = config.sampling_rate
     if rate is None and config.expected_batch_size is not None:
-        rate = config.expected_batch_size / facts.nominal_size
+        rate = rate_of(config.expected_batch_size, facts)
     capacity = facts.capacity if config.capacity is None else config.capacity
     return {"sampling_rate": rate, "capacity": capacity}
 

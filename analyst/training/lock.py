@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from analyst.training.errors import CheckpointError
@@ -16,6 +16,9 @@ _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 @contextmanager
 def only_trainer(out: Path, *, is_new: bool) -> Iterator[None]:
     """Hold an output directory while the block runs.
+
+    A directory that was made for the block is removed again if the block leaves nothing in it, as
+    after a refusal.
 
     Args:
         out: Output directory.
@@ -30,24 +33,68 @@ def only_trainer(out: Path, *, is_new: bool) -> Iterator[None]:
     if not is_new and not out.exists():
         yield  # what is wrong with it is said when its checkpoint is read
         return
+    made = [path for path in (out, *out.parents) if not path.exists()]
+    descriptor = _take(out)
+    try:
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, str(os.getpid()).encode())
+        try:
+            yield
+        finally:
+            _remove_if_empty(out, made)
+    finally:
+        os.close(descriptor)
+
+
+def _take(out: Path) -> int:
+    """Return the lock file, held; one that its last holder has just removed is made again."""
+    while True:
+        descriptor = _open(out)
+        try:
+            _hold(descriptor, out)
+        except CheckpointError:
+            os.close(descriptor)
+            raise
+        if os.fstat(descriptor).st_nlink:
+            return descriptor
+        os.close(descriptor)
+
+
+def _open(out: Path) -> int:
+    """Open the lock file, made with its directory if it is missing.
+
+    Raises:
+        CheckpointError: If it cannot be written.
+    """
     try:
         out.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(out / "lock", _FLAGS, 0o600)
+        return os.open(out / "lock", _FLAGS, 0o600)
     except OSError as error:
         message = f"cannot write to {out}: {error.strerror}"
         raise CheckpointError(message, "Choose another --out.") from None
+
+
+def _hold(descriptor: int, out: Path) -> None:
+    """Take the lock.
+
+    Raises:
+        CheckpointError: If another process holds it.
+    """
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.read(descriptor, 20).decode("ascii", "replace") or "unknown"
-            message = f"process {holder} trains in {out}"
-            remedy = "Stop it or wait until it ends, then add --resume; or choose another --out."
-            raise CheckpointError(message, remedy) from None
-        except OSError:
-            pass  # a file system that cannot lock: trainers are not told apart there
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, str(os.getpid()).encode())
-        yield
-    finally:
-        os.close(descriptor)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.read(descriptor, 20).decode("ascii", "replace") or "unknown"
+        message = f"process {holder} trains in {out}"
+        remedy = "Stop it or wait until it ends, then add --resume; or choose another --out."
+        raise CheckpointError(message, remedy) from None
+    except OSError:
+        pass  # a file system that cannot lock: trainers are not told apart there
+
+
+def _remove_if_empty(out: Path, made: list[Path]) -> None:
+    """Remove directories that were made, the innermost first, if they hold the lock at most."""
+    with suppress(OSError):
+        if out in made and [path.name for path in out.iterdir()] == ["lock"]:
+            (out / "lock").unlink()  # while it is held: whoever opens it now sees it without a name
+            for path in made:
+                path.rmdir()

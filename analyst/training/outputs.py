@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any, final
 
 import torch
+from torch import Tensor
 
 from analyst.generators.generator import ImageShape, draw_latents
 from analyst.recipes import Recipe, recipe_to_dict
-from analyst.training.checkpoint import CheckpointStore, Manifest
+from analyst.training.checkpoint import CheckpointError, CheckpointStore, Manifest
 from analyst.training.grid import save_grid, to_pixels
 from analyst.training.loop import Update
 from analyst.training.metrics import MetricsFile, Value
@@ -30,6 +31,25 @@ _SAY_WAITING_FROM_S = 2.0
 def checkpoint_store(out: Path) -> CheckpointStore:
     """Return the checkpoints of an output directory."""
     return CheckpointStore(out / "checkpoints")
+
+
+def read_run(directory: Path) -> tuple[dict[str, Tensor], Manifest]:
+    """Read the newest checkpoint of a run that is not to go on.
+
+    Args:
+        directory: A run's output directory.
+
+    Returns:
+        Its tensors and its manifest.
+
+    Raises:
+        CheckpointError: If there is no run, or the checkpoint is damaged.
+    """
+    store = checkpoint_store(directory)
+    if not store.exists():
+        message = f"there is no run in {directory}"
+        raise CheckpointError(message, "Give the --out of the command that trained.")
+    return store.load()
 
 
 @final

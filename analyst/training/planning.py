@@ -13,6 +13,7 @@ from analyst.recipes.mechanisms import MechanismConfig, describe_cost
 from analyst.rehearsal import BANNER, is_rehearsal, limit_text
 from analyst.screen import table_text
 from analyst.training.ports import BarrierPort, DatasetPort, PlanRangePort
+from analyst.training.statements import share_lines
 
 _HEADS = ("noise", "steps", "epsilon after", "fits")
 
@@ -33,13 +34,14 @@ class PlanReport:
         """Return a few lines, a table, and what the plan wastes."""
         plan = self.plan
         rehearsal = is_rehearsal(self.facts.name)
-        left = "" if rehearsal else f", {plan.remaining:.4f} left"
+        left = "" if rehearsal else f", {plan.budget.remaining:.4f} left"
         lines = [BANNER] if rehearsal else []
         lines += [
             (
-                f"data set    {self.facts.name}: epsilon {limit_text(self.facts.epsilon)} at delta "
-                f"{self.facts.delta:g}{left}"
+                f"data set    {self.facts.name}: epsilon {limit_text(plan.budget.epsilon)} at "
+                f"delta {self.facts.delta:g}{left}"
             ),
+            *share_lines(plan.budget),
             f"mechanism   {self.kind}: {self.cost}",
         ]
         lines += [
@@ -64,7 +66,7 @@ class PlanReport:
             "noise_multiplier": plan.noise_multiplier,
             "epsilon_after": plan.epsilon_after,
             "epsilon_alone": plan.epsilon_alone if self.question.alone else None,
-            "remaining": plan.remaining,
+            "remaining": plan.budget.remaining,
             "fits": plan.fits,
             "points": [
                 {

@@ -82,6 +82,8 @@ class PlanRangePort(PlanPort, Protocol):
     def points(self) -> Sequence[PointPort]: ...  # noqa: D102
     @property
     def advice(self) -> Sequence[str]: ...  # noqa: D102
+    @property
+    def budget(self) -> BudgetPort: ...  # noqa: D102
 
 
 class SharePort(Protocol):
@@ -91,6 +93,8 @@ class SharePort(Protocol):
     def epsilon(self) -> float: ...  # noqa: D102
     @property
     def spent(self) -> float: ...  # noqa: D102
+    @property
+    def reserved(self) -> float: ...  # noqa: D102
     @property
     def remaining(self) -> float: ...  # noqa: D102
 

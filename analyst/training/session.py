@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from analyst.device import check_device
 from analyst.errors import CuratorUnreachable, RunClosed
 from analyst.generators.decoded import DecodedGenerator
 from analyst.recipes import Recipe, RecipeError, recipe_from_dict
@@ -17,7 +18,7 @@ from analyst.recipes.load import with_session
 from analyst.rehearsal import BANNER, is_rehearsal
 from analyst.training.checkpoint import CheckpointError, Manifest
 from analyst.training.loop import Outcome, Stop, train
-from analyst.training.outputs import Outputs, checkpoint_store, image_shape
+from analyst.training.outputs import Outputs, checkpoint_store, image_shape, read_run
 from analyst.training.ports import DatasetPort, DecoderSource, RunPort, RunSource
 from analyst.training.progress import Progress
 from analyst.training.rescue import rescue
@@ -61,8 +62,9 @@ def run_session(
     Raises:
         CheckpointError: If the output directory already holds a run.
         RecipeError: If the generator cannot produce the data set's images, or needs what only a
-            download has.
+            download has; or if torch cannot use the device.
     """
+    check_device(recipe.session.device, RecipeError)
     store = checkpoint_store(options.out)
     if store.exists():
         message = f"{options.out} already holds a run"
@@ -113,13 +115,14 @@ def resume_session(
 
     Raises:
         CheckpointError: If there is no checkpoint or it is damaged.
-        RecipeError: If an override is not one of `session`.
+        RecipeError: If an override is not one of `session`, or torch cannot use the device.
     """
     tensors, manifest = checkpoint_store(options.out).load()
     origin = f"the recipe in {options.out}"
     recipe = with_session(
         recipe_from_dict(manifest.recipe, origin=origin), overrides, origin=origin
     )
+    check_device(recipe.session.device, RecipeError)
     if manifest.finished:
         progress.say(f"run {manifest.run_id} is finished; there is nothing to resume")
         return _result(Outcome.COMPLETED, recipe, manifest)
@@ -154,7 +157,7 @@ def start_from(
         CheckpointError: If there is no whole checkpoint.
         RecipeError: If the generators differ.
     """
-    tensors, manifest = checkpoint_store(directory).load()
+    tensors, manifest = read_run(directory)
     other = recipe_from_dict(manifest.recipe, origin=f"the recipe in {directory}")
     if other.generator != recipe.generator or image_shape(manifest.dataset) != image_shape(dataset):
         message = f"the generator in {directory} is not the one of this recipe"

@@ -54,7 +54,12 @@ def statement_json(budget: BudgetPort) -> dict[str, Any]:
         },
         "your_share": None
         if share is None
-        else {"budget": share.epsilon, "spent": share.spent, "remaining": share.remaining},
+        else {
+            "budget": share.epsilon,
+            "spent": share.spent,
+            "reserved": share.reserved,
+            "remaining": share.remaining,
+        },
     }
 
 
@@ -87,12 +92,21 @@ def _decided(budget: BudgetPort) -> str:
     lines = [] if budget.status == "active" else [f"status      {budget.status} by the steward"]
     if budget.epsilon < budget.registered_epsilon:
         lines.append(f"cap         epsilon {budget.epsilon:g}, lowered by the steward")
-    if budget.share is not None:
-        lines.append(
-            f"your share  epsilon {budget.share.spent:.4f} spent of {budget.share.epsilon:g}, "
-            f"{budget.share.remaining:.4f} left"
-        )
+    lines += share_lines(budget)
     return "".join(f"\n{line}" for line in lines)
+
+
+def share_lines(budget: BudgetPort) -> list[str]:
+    """Return the line about the analyst's own share, none if there is no share."""
+    share = budget.share
+    if share is None:
+        return []
+    numbers = (
+        f"{share.spent:.4f} spent, {share.reserved:.4f} with your open runs, "
+        f"{share.remaining:.4f} left"
+    )
+    alone = "(counted alone, so not a part of the total)"
+    return [f"your share  epsilon {share.epsilon:g}: {numbers} {alone}"]
 
 
 def explain_refusal(error: BudgetExhausted) -> str:

@@ -16,10 +16,10 @@ from curator.administration.commands import (
     SetPolicy,
     SetShare,
 )
+from curator.administration.known import check_analyst, known_dataset
 from curator.folder import CuratorFolder
 from curator.ledger.entries import CapLowered, Decision, PolicySet, ShareSet, StatusSet
 from curator.ledger.ledger import DatasetRegistration, DatasetState, DatasetStatus
-from curator.service.caller import Role
 from curator.service.context import Context
 from curator.service.decide import decide
 from curator.service.rehearsal import check_not_mixed
@@ -49,7 +49,7 @@ def execute(context: Context, folder: CuratorFolder, command: Command) -> tuple[
     Raises:
         ValueError: If a rule or a number is not valid, or the command cannot follow what was
             decided before.
-        UnknownDataset: If there is no such data set.
+        NotThere: If there is no such data set or analyst.
         LedgerUnavailable: If it may not be durable.
     """
     if isinstance(command, Register):
@@ -65,28 +65,14 @@ def execute(context: Context, folder: CuratorFolder, command: Command) -> tuple[
             )
         )
         return (f"{facts.name} is registered",)
+    known_dataset(context.ledger, command.dataset)
     if isinstance(command, SetShare):
-        _check_known(folder, command.analyst)
+        check_analyst(folder, command.analyst)
     state = decide(context, _decision(context, command))
     if isinstance(command, Erase):
         shutil.rmtree(folder.images(command.dataset), ignore_errors=True)
         StateFolder(folder.states).forget_dataset(command.dataset)
     return tuple(_told(context, command, state))
-
-
-def _check_known(folder: CuratorFolder, analyst: str) -> None:
-    """Check that a share has somebody to hold it: a mistyped name would leave the real one free.
-
-    Raises:
-        ValueError: If no analyst of this name was added.
-    """
-    names = [one.name for one in folder.tokens.callers() if one.role is Role.ANALYST]
-    if analyst not in names:
-        msg = (
-            f"there is no analyst '{analyst}'; 'curator analyst list' shows them, and 'curator "
-            "analyst add' adds one"
-        )
-        raise ValueError(msg)
 
 
 def _decision(context: Context, command: Decided) -> Decision:

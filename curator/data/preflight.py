@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from curator.data.errors import SourceError
 from curator.data.images import LabelledImages
@@ -32,17 +33,37 @@ def check_source(images: LabelledImages, facts: DatasetFacts) -> tuple[str, ...]
     if images.levels.max() > facts.max_level:
         msg = f"a pixel has level {images.levels.max()}, declared is at most {facts.max_level}"
         raise SourceError(msg)
-    if images.labels.min() < 0 or images.labels.max() >= len(facts.classes):
-        msg = (
-            f"labels run from {images.labels.min()} to {images.labels.max()}, "
-            f"declared are {len(facts.classes)} classes (0 to {len(facts.classes) - 1})"
-        )
-        raise SourceError(msg)
+    problem = labels_problem(images.labels, len(facts.classes))
+    if problem is not None:
+        raise SourceError(problem)
     size, lines = _size(images, facts)
     if size > facts.max_size:
         msg = f"there are {size} {_NAMES[facts.unit]}, declared are at most {facts.max_size}"
         raise SourceError(msg)
     return lines
+
+
+def labels_problem(labels: npt.NDArray[np.int64], num_classes: int | None) -> str | None:
+    """Return why labels are not those of the declared classes, None if they are.
+
+    Args:
+        labels: At least one.
+        num_classes: As declared; None if nothing is, then the labels must begin at 0.
+    """
+    lowest, highest = labels.min(), labels.max()
+    if num_classes is None:
+        if lowest == 0:
+            return None
+        return (
+            f"labels run from {lowest} to {highest} and must count from 0; if the classes before "
+            "have no images, name all of them with --classes"
+        )
+    if lowest >= 0 and highest < num_classes:
+        return None
+    return (
+        f"labels run from {lowest} to {highest}, "
+        f"declared are {num_classes} classes (0 to {num_classes - 1})"
+    )
 
 
 def _size(images: LabelledImages, facts: DatasetFacts) -> tuple[int, tuple[str, ...]]:

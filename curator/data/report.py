@@ -27,7 +27,7 @@ def report_lines(survey: Survey, *, most_names: int = MOST_NAMES) -> Iterator[st
     Returns:
         Lines; every list that is cut says how many it leaves out.
     """
-    yield f"{survey.source}: {_number(survey.images, 'image')} can be taken"
+    yield f"{survey.source}: {_number(survey.num_taken, 'image')} can be taken"
     if survey.formats:
         yield f"formats: {_counts(survey.formats)}"
         yield f"modes: {_counts(survey.modes)}; bits a channel: {_counts(survey.depths)}"

@@ -11,6 +11,7 @@ from curator.data.errors import SourceError
 from curator.data.folder_source import ingest_folder, survey_folder
 from curator.data.images import LabelledImages
 from curator.data.options import Progress, SourceOptions
+from curator.data.preflight import labels_problem
 from curator.data.readers import holds_idx, read_source
 from curator.data.survey import Survey
 
@@ -101,6 +102,9 @@ def _survey_arrays(source: str, images: LabelledImages, options: SourceOptions) 
     if want is not None and shape != want:
         why = f"shape {shape}, declared is {want}: declare the shape that the images have"
         survey.refusals.append(("all images", why))
+    problem = labels_problem(images.labels, len(options.classes) if options.classes else None)
+    if problem is not None:
+        survey.refusals.append(("all images", problem))
     groups = None if images.groups is None else images.groups.tolist()
     for number, (levels, label) in enumerate(zip(images.levels, labels, strict=True)):
         group = None if groups is None else str(groups[number])

@@ -96,6 +96,11 @@ class Survey:
             self.duplicates.append((name, first))
             self.num_mixed_duplicates += first_label != label
 
+    @property
+    def num_taken(self) -> int:
+        """Images that would be taken; arrays are refused as a whole."""
+        return 0 if self.channels is not None and self.refusals else self.images
+
     def as_json(self) -> dict[str, object]:
         """Return everything as one JSON object."""
         sizes = {f"{width}x{height}": count for (width, height), count in self.sizes.most_common()}

@@ -57,8 +57,11 @@ class DatasetFacts(BaseModel):
         if self.max_size < self.nominal_size:
             msg = "max_size must not be below nominal_size"
             raise ValueError(msg)
-        if (self.max_records_per_group is None) != (self.unit is Unit.RECORD):
-            msg = "max_records_per_group is declared for groups, and for nothing else"
+        if self.unit is Unit.GROUP and self.max_records_per_group is None:
+            msg = "the unit is a group: add --max-records-per-group K, the most records of one"
+            raise ValueError(msg)
+        if self.unit is Unit.RECORD and self.max_records_per_group is not None:
+            msg = "the unit is a record, not a group: leave --max-records-per-group out"
             raise ValueError(msg)
         if (self.max_records_per_group or 1) > self.capacity:
             msg = "max_records_per_group must not be above capacity"

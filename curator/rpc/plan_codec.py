@@ -65,7 +65,7 @@ def encode_plan(plan: Plan) -> run_pb2.Plan:
         epsilon_after=plan.epsilon_after,
         epsilon_alone=plan.epsilon_alone or 0.0,
         fits=plan.fits,
-        budget=encode_statement(plan.statement),
+        budget=encode_statement(plan.statement, plan.share),
         noise_multiplier=plan.noise_multiplier,
         points=[run_pb2.PlanPoint(**asdict(point)) for point in plan.points],
         advice=plan.advice,

@@ -15,6 +15,7 @@ from typing import Final
 from curator.identity.listen import PortUnavailable
 
 LONGEST_PATH: Final = 100  # of the 107 bytes that the operating system allows
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _OWNER_ONLY: Final = 0o177  # mask of the permissions that others would get
 
 
@@ -26,10 +27,17 @@ def bind_unix_socket(path: Path, bind: Callable[[str], int]) -> None:
         bind: Binds an address in the words of gRPC.
 
     Raises:
-        PortUnavailable: If something else is at the path, or nothing can be bound there.
+        PortUnavailable: If something else is at the path, nothing can be bound there, or others
+            could put a socket of theirs there: analysts would send it no token.
     """
     if len(os.fsencode(path)) > LONGEST_PATH or not path.is_absolute():
         msg = f"{path}: the path of a Unix socket must be absolute, of {LONGEST_PATH} bytes at most"
+        raise PortUnavailable(msg)
+    if path.parent.exists() and not _is_ours(path.parent.stat()):
+        msg = (
+            f"others may make files in {path.parent}, so analysts trust no socket there; choose a "
+            "folder for unix_socket that only the curator's user may write to"
+        )
         raise PortUnavailable(msg)
     try:
         if _is_socket(path):
@@ -54,6 +62,11 @@ def remove_unix_socket(path: Path) -> None:
 
 def _is_socket(path: Path) -> bool:
     return path.exists() and stat.S_ISSOCK(path.lstat().st_mode)
+
+
+def _is_ours(folder: os.stat_result) -> bool:
+    """Return whether only this user, or root, may make files in a folder."""
+    return folder.st_uid in {os.getuid(), 0} and not folder.st_mode & _OTHERS_WRITE
 
 
 @contextmanager

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from curator.accounting.cost import event_cost
+from curator.data.capacity import enough_rows
 from curator.mechanisms.mechanism import ReleasedOnceMechanism, SampledMechanism, ServedMechanism
 from curator.privacy.event import GaussianEvent, SampledGaussianEvent
 from curator.service.plan_noise import noise_that_would_do
 from curator.service.pricing import Limits, Price
+from curator.service.steward_policy import StewardPolicy
 
 _TOO_MUCH_NOISE: Final = 1.1
 _MUCH_UNUSED: Final = 0.05
@@ -32,6 +33,21 @@ class Planned:
     affordable_steps: int
     noise_multiplier: float
 
+    @property
+    def fits(self) -> bool:
+        """Whether the run would be opened now."""
+        return 0 < self.num_steps <= self.affordable_steps and not self.limits.obstacle
+
+    @property
+    def what(self) -> str:
+        """What is asked, in words."""
+        return "the release" if self.is_one_release else f"{self.num_steps:,} steps"
+
+    @property
+    def is_one_release(self) -> bool:
+        """Whether all that is charged is one release."""
+        return self.price.step.is_zero
+
 
 def advice(
     planned: Planned, parse: Callable[[float], ServedMechanism], *, with_noise: bool
@@ -44,28 +60,42 @@ def advice(
         with_noise: Whether the noise was given, so that less may be advised.
     """
     found = [*_refused(planned), *_few(planned), *_sampling(planned)]
-    if with_noise and not found and not planned.limits.facts.rehearsal:
-        found += _noise(planned, parse)
+    if with_noise and not planned.limits.facts.rehearsal:
+        found += _less_noise(planned, parse) if not found else _more_noise(planned, parse)
     return (*found, *_released_once(planned), *_capacity(planned), *_everything(planned))
 
 
 def _refused(planned: Planned) -> Iterator[str]:
     """Say that the run would be refused, and by what."""
+    limits, price = planned.limits, planned.price
+    if limits.obstacle:
+        yield f"no run would be opened now: {limits.obstacle}"
     steps, affordable = planned.num_steps, planned.affordable_steps
     if steps <= affordable:
         return
-    limits, price = planned.limits, planned.price
+    affords = f"affords {affordable:,} steps" if affordable else "affords none"
+    if planned.is_one_release:
+        affords = "does not afford it"
     by_budget = limits.by_budget(price)
     by_share = limits.by_share(price, by_budget)
-    what = "the rest of the budget affords"
+    why = f"the rest of the budget {affords}"
     if affordable < by_share:
-        what = "the steward's policy allows one run"
+        why = _rule(limits.policy, affordable, affords)
     elif by_share < by_budget:
-        what = "your share of the budget affords"
-    yield f"{steps:,} steps would be refused: {what} {affordable:,}"
+        why = f"what is left of your share {affords}"
+    yield f"{planned.what} would be refused: {why}"
+
+
+def _rule(policy: StewardPolicy, affordable: int, affords: str) -> str:
+    """Return which rule of the steward decides, with its number."""
+    if policy.max_steps == affordable:
+        return f"max_steps is {policy.max_steps:,} by the steward's policy"
+    return f"max_epsilon_per_run {policy.max_epsilon_per_run:g} of the steward's policy {affords}"
 
 
 def _few(planned: Planned) -> Iterator[str]:
+    if planned.is_one_release:
+        return
     if planned.affordable_steps < 1:
         yield "not one step is affordable: more noise or a smaller sampling rate may buy some"
     elif planned.affordable_steps < _FEW_STEPS:
@@ -97,17 +127,32 @@ def _sampling(planned: Planned) -> Iterator[str]:
         )
 
 
-def _noise(planned: Planned, parse: Callable[[float], ServedMechanism]) -> Iterator[str]:
-    """Say how much less noise the rest of the budget affords for the same steps."""
-    cap, given = planned.limits.rule.budget.epsilon, planned.noise_multiplier
-    unused = cap - planned.limits.epsilon_after(planned.price, planned.num_steps)
+def _more_noise(planned: Planned, parse: Callable[[float], ServedMechanism]) -> Iterator[str]:
+    """Say with which noise that which would be refused is affordable."""
+    if planned.limits.obstacle or planned.num_steps <= planned.affordable_steps:
+        return
+    least = noise_that_would_do(planned.limits, parse, planned.num_steps, planned.noise_multiplier)
+    if least is not None:
+        yield f"with noise_multiplier {least:g} {planned.what} would fit"
+
+
+def _less_noise(planned: Planned, parse: Callable[[float], ServedMechanism]) -> Iterator[str]:
+    """Say how much less noise the rest of the budget, or of a share, affords for the same steps."""
+    limits, given = planned.limits, planned.noise_multiplier
+    cap = limits.rule.budget.epsilon
+    unused = cap - limits.epsilon_after(planned.price, planned.num_steps)
+    if limits.share is not None:  # measured alone
+        rule, reserved = limits.share.rule, limits.share.reserved
+        cap = rule.budget.epsilon
+        after = rule.spent_epsilon(reserved + planned.price.times(planned.num_steps))
+        unused = min(unused, cap - after)
     if planned.num_steps < 1 or unused < _MUCH_UNUSED * cap:
         return
     least = noise_that_would_do(planned.limits, parse, planned.num_steps, given)
     if least is None or given <= _TOO_MUCH_NOISE * least:
         return
     yield (
-        f"epsilon {unused:.4f} would be left unused: the rest of the budget affords these steps "
+        f"epsilon {unused:.4f} would be left unused: what is left affords the same "
         f"with noise_multiplier {least:g}, {given / least:.3g} times less noise"
     )
 
@@ -119,7 +164,7 @@ def _capacity(planned: Planned) -> Iterator[str]:
         return
     facts = planned.limits.facts
     mean = float(mechanism.sampling_rate) * facts.nominal_size * (facts.max_records_per_group or 1)
-    enough = math.ceil(mean + 8 * math.sqrt(mean))
+    enough = enough_rows(mean)
     if mechanism.capacity > _SPARE * enough:
         yield (
             f"capacity {mechanism.capacity:,} is far above the rate, which needs about "
@@ -137,7 +182,6 @@ def _everything(planned: Planned) -> Iterator[str]:
     if limits.facts.rehearsal:
         yield "a rehearsal has no limit: only the real curator says what fits"
         return
-    fits = 0 < planned.num_steps <= planned.affordable_steps
     after = limits.epsilon_after(planned.price, planned.num_steps)
-    if fits and after > _NEARLY_ALL * limits.rule.budget.epsilon:
+    if planned.fits and after > _NEARLY_ALL * limits.rule.budget.epsilon:
         yield "this run would reserve all that is left, for every analyst, until it is closed"

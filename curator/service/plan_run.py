@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from curator.errors import MalformedRequest
-from curator.ledger.ledger import Statement
+from curator.ledger.ledger import Account, Statement
 from curator.mechanisms.catalogue import parse_mechanism
 from curator.mechanisms.mechanism import ServedMechanism
 from curator.privacy.event import check_num_steps
@@ -48,6 +48,7 @@ class Plan:
     epsilon_alone: float | None
     fits: bool
     statement: Statement
+    share: Account | None
     noise_multiplier: float
     points: tuple[PlanPoint, ...] = ()
     advice: tuple[str, ...] = ()
@@ -102,8 +103,9 @@ def plan_run(
         affordable_steps=planned.affordable_steps,
         epsilon_after=limits.epsilon_after(price, planned.num_steps),
         epsilon_alone=_alone(context, planned) if request.alone else None,
-        fits=0 < planned.num_steps <= planned.affordable_steps,
+        fits=planned.fits,
         statement=context.ledger.statement(request.dataset),
+        share=limits.share,
         noise_multiplier=planned.noise_multiplier,
         points=_points(planned, parse, request),
         advice=advice(planned, parse, with_noise=not solved) if request.points else (),

@@ -35,7 +35,11 @@ def _check_samples(mechanism: ServedMechanism, facts: DatasetFacts) -> None:
         return
     rate, capacity = samples
     if rate.exact > SamplingRate.at_least(facts.sampling_rate).exact:
-        msg = f"sampling_rate may be at most {facts.sampling_rate:.6g} on this data set"
+        most = facts.sampling_rate * facts.nominal_size
+        msg = (
+            f"sampling_rate may be at most {facts.sampling_rate:.6g} on this data set, which is an "
+            f"expected batch of {most:.6g} of {facts.nominal_size:,}"
+        )
         raise PolicyRefused(msg)
     if capacity > facts.capacity:
         msg = f"capacity may be at most {facts.capacity} on this data set"

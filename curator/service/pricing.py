@@ -12,7 +12,7 @@ from typing import Self
 from curator.accounting.cost import Cost, event_cost
 from curator.accounting.rule import BudgetRule
 from curator.errors import MalformedRequest
-from curator.ledger.ledger import NOTHING, Account
+from curator.ledger.ledger import NOTHING, Account, DatasetState, DatasetStatus
 from curator.mechanisms.mechanism import ServedMechanism
 from curator.privacy.budget import Budget
 from curator.privacy.event import MAX_STEPS
@@ -58,6 +58,7 @@ class Limits:
     reserved: Cost
     share: Account | None
     policy: StewardPolicy
+    obstacle: str  # why no run would be opened now, whatever it costs; empty if there is none
 
     @classmethod
     def of(
@@ -71,13 +72,15 @@ class Limits:
             name: The data set.
             policy: Instead of the steward's present one, to try another.
         """
-        account = context.ledger.account(name)
+        account, state = context.ledger.account(name), context.ledger.dataset(name)
+        policy = policy or StewardPolicy.of(state)
         return cls(
             facts=context.served(name).facts,
             rule=account.rule,
             reserved=account.reserved,
             share=context.ledger.share(name, caller.name),
-            policy=policy or StewardPolicy.of(context.ledger.dataset(name)),
+            policy=policy,
+            obstacle=_obstacle(context, caller, state, policy),
         )
 
     def affordable_steps(self, price: Price) -> int:
@@ -138,7 +141,7 @@ class Limits:
             epsilon: At most the budget counts.
 
         Raises:
-            MalformedRequest: If it is not a budget.
+            MalformedRequest: If it is not a budget, or reached already.
         """
         rule = self.target(epsilon)
         return rule.affordable_steps(self.reserved, price.setup, price.step, MAX_STEPS)
@@ -150,11 +153,33 @@ class Limits:
             epsilon: At most the budget counts.
 
         Raises:
-            MalformedRequest: If it is not a budget.
+            MalformedRequest: If it is not a budget, or reached already.
         """
         try:
             budget = Budget(epsilon=epsilon, delta=self.rule.budget.delta)
         except ValueError as error:
             raise MalformedRequest(str(error), "epsilon") from None
         lower = budget.epsilon < self.rule.budget.epsilon
-        return replace(self.rule, budget=budget) if lower else self.rule
+        rule = replace(self.rule, budget=budget) if lower else self.rule
+        if lower and not rule.admits(self.reserved):
+            msg = (
+                f"epsilon is the data set's total afterwards, and "
+                f"{self.rule.spent_epsilon(self.reserved):.4f} of it is spent or reserved already"
+            )
+            raise MalformedRequest(msg, "epsilon")
+        return rule
+
+
+def _obstacle(context: Context, caller: Caller, state: DatasetState, policy: StewardPolicy) -> str:
+    """Return why the caller could open no run on a data set now; empty if it could."""
+    if state.status is not DatasetStatus.ACTIVE:
+        return f"the data set is {state.status} by the steward"
+    mine = [run for run in context.ledger.runs(analyst=caller.name) if run.is_open]
+    here = sum(run.dataset == state.registration.name for run in mine)
+    for count, most in ((here, policy.max_open_runs), (len(mine), context.max_open_runs)):
+        if most is not None and count >= most:
+            return (
+                f"{count} of at most {most} runs are open ('analyst runs --open' lists them, "
+                "'analyst close' ends one)"
+            )
+    return ""

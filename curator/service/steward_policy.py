@@ -14,6 +14,7 @@ from curator.ledger.records import DatasetState, RunOpening, allotment_rule
 from curator.mechanisms.catalogue import mechanism_names
 from curator.mechanisms.kinds import least_noise_multiplier, samples_of
 from curator.mechanisms.mechanism import ServedMechanism
+from curator.plain_words import in_plain_words
 from curator.privacy.event import SamplingRate
 
 
@@ -79,7 +80,7 @@ class StewardPolicy(BaseModel):
             name = ".".join(str(part) for part in first["loc"]) or "policy"
             known = ", ".join(StewardPolicy.model_fields)
             is_unknown = first["type"] == "extra_forbidden"
-            what = f"no such rule; there are {known}" if is_unknown else first["msg"]
+            what = f"no such rule; there are {known}" if is_unknown else in_plain_words(first)
             msg = f"{name}: {what}"
             raise ValueError(msg) from None
 
@@ -110,7 +111,10 @@ class StewardPolicy(BaseModel):
         if self.max_steps is not None and opening.num_steps > self.max_steps:
             _refuse(f"max_steps is {self.max_steps}")
         if self.max_open_runs is not None and open_runs >= self.max_open_runs:
-            _refuse(f"max_open_runs is {self.max_open_runs}")
+            _refuse(
+                f"max_open_runs is {self.max_open_runs}: close one of yours first "
+                "('analyst runs --open', 'analyst close')"
+            )
         self._check_epsilon(opening.declared, delta)
 
     def check_rows(self, rows: int) -> None:

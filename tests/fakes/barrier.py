@@ -45,6 +45,7 @@ class FakePlan:
     epsilon_after: float
     epsilon_alone: float
     remaining: float
+    budget: FakeBudget
     fits: bool
     noise_multiplier: float = 1.0
     points: tuple[FakePoint, ...] = ()
@@ -72,7 +73,15 @@ class FakeBudget:
     registered_epsilon: float
     accountant: str = "counting"
     status: str = "active"
-    share: None = None
+    share: FakeShare | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FakeShare:
+    epsilon: float
+    spent: float
+    reserved: float
+    remaining: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +153,7 @@ class FakeBarrier:
     def __init__(self, dataset: FakeDataset | None = None, *, noise_std: float = 0.1) -> None:
         self.dataset = dataset or FakeDataset()
         self.noise_std = noise_std
+        self.share: FakeShare | None = None
         self.accounts: dict[str, Account] = {}
         self.opened: list[tuple[str, dict[str, Any], int]] = []
         self.asked: list[tuple[int, str]] = []
@@ -175,6 +185,7 @@ class FakeBarrier:
             remaining=facts.epsilon - reserved,
             adjacency=facts.adjacency,
             unit=facts.unit,
+            share=self.share,
         )
 
     def runs(self, *, open_only: bool = False) -> FakeRunList:
@@ -210,6 +221,7 @@ class FakeBarrier:
             epsilon_after=budget.reserved + steps,
             epsilon_alone=float(steps),
             remaining=budget.remaining,
+            budget=budget,
             fits=steps <= affordable,
         )
 

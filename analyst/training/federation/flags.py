@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
+from analyst.client.unix_socket import is_unix_socket
 from analyst.training.federation.config import (
     FederationConfig,
     MemberConfig,
@@ -63,8 +65,12 @@ def add_rule(parser: argparse.ArgumentParser) -> None:
 
 
 def access_problem(arguments: argparse.Namespace) -> str | None:
-    """Return what is wrong with the credentials of a command line; None if nothing is."""
+    """Return what is wrong with addresses and credentials of a command line; None if nothing is."""
     curators, credentials = arguments.curator or [], arguments.credentials or []
+    for address in curators:
+        host, _, port = address.rpartition(":")
+        if not is_unix_socket(address) and not (host and port.isdecimal()):
+            return f"--curator {address}: HOST:PORT is needed, such as localhost:50051"
     if arguments.federation is not None:
         return "--federation names the credentials in its file" if credentials else None
     if len(credentials) == len(curators) or (arguments.insecure_loopback and not credentials):
@@ -134,4 +140,4 @@ def access_words(arguments: argparse.Namespace) -> str:
         words.append("--insecure-loopback")
     if getattr(arguments, "on_loss", None):
         words += ["--on-loss", arguments.on_loss]
-    return " ".join(words)
+    return shlex.join(words)

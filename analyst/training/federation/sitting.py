@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
+from analyst.device import check_device
 from analyst.embedding.sessions import resume_offline, train_offline
-from analyst.recipes import Recipe, load_recipe, recipe_from_dict
+from analyst.recipes import Recipe, RecipeError, load_recipe, recipe_from_dict
 from analyst.recipes.flags import read_overrides
 from analyst.recipes.load import with_session
 from analyst.training.checkpoint import CheckpointError
@@ -60,6 +61,7 @@ def _start(sitting: Sitting) -> SessionResult:
     """
     options, progress = sitting.options, sitting.progress
     recipe = load_recipe(sitting.arguments.recipe, read_overrides(sitting.arguments))
+    check_device(recipe.session.device, RecipeError)  # before a release is charged
     if checkpoint_store(options.out).exists():
         message = f"{options.out} already holds a run"
         raise CheckpointError(message, "Add --resume to go on with it, or choose another --out.")

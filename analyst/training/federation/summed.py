@@ -8,6 +8,7 @@ the analyst's own: no curator is asked again.
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Any, cast
 
 from torch import Tensor
@@ -57,7 +58,7 @@ def release_sum(
     if path.exists():
         message = f"{path} exists already"
         raise EmbeddingError(
-            message, f"Train on it for free with 'analyst embedding train {path}'."
+            message, f"Train on it for free: analyst embedding train {quote(str(path))}"
         )
     facts = federation.describe(recipe.training.dataset)
     try:

@@ -16,7 +16,7 @@ from analyst.training.planning import PlanReport, make_plan
 from analyst.training.plotting import plot_plan
 from analyst.training.statements import statement, statement_json
 from curator.cli_common import table_lines
-from tests.fakes.barrier import FakeBarrier, FakeDataset
+from tests.fakes.barrier import FakeBarrier, FakeDataset, FakeShare
 from tests.unit.analyst.test_cli import connect_to
 
 PLAN = ["plan", "--curator", "localhost:1", "--insecure-loopback", "--recipe", "dp-sinkhorn-digits"]
@@ -47,6 +47,17 @@ def test_what_does_not_fit_is_told_with_the_advice(barrier: FakeBarrier) -> None
     assert "note: it would be refused" in text
     assert "alone" not in text
     assert "9.0000 alone" in report(barrier, PlanQuestion(num_steps=9, alone=True)).text()
+
+
+def test_a_share_is_told_before_the_answer(barrier: FakeBarrier) -> None:
+    barrier.share = FakeShare(epsilon=4.0, spent=1.0, reserved=1.5, remaining=2.5)
+    line = report(barrier, PlanQuestion(num_steps=2)).text().splitlines()[1]
+    assert line == (
+        "your share  epsilon 4: 1.0000 spent, 1.5000 with your open runs, 2.5000 left (counted "
+        "alone, so not a part of the total)"
+    )
+    assert line in statement(barrier.budget("digits"))
+    assert statement_json(barrier.budget("digits"))["your_share"]["reserved"] == 1.5
 
 
 def test_a_noise_that_no_row_changes_is_named(barrier: FakeBarrier) -> None:

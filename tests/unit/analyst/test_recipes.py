@@ -113,6 +113,13 @@ def test_expected_batch_size_becomes_a_rate_of_the_nominal_size() -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["dp-cgan-digits", "dp-merf-ae-digits", "dp-sinkhorn-digits"])
+def test_a_batch_larger_than_the_data_set_is_refused_in_its_own_words(name: str) -> None:
+    mechanism = load_recipe(name, {"mechanism.expected_batch_size": 2000}).mechanism
+    with pytest.raises(RecipeError, match="2000 is more than the data set's nominal 1,437"):
+        mechanism.parameters(FakeDataset())
+
+
 def test_dp_swd_sends_what_its_cost_depends_on() -> None:
     mechanism = load_recipe("dp-swd-mnist").mechanism
     sent = mechanism.parameters(FakeDataset())

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from curator.errors import MalformedRequest, PolicyRefused
-from curator.ledger.entries import PolicySet, ShareSet
+from curator.ledger.entries import PolicySet, ShareSet, StatusSet
+from curator.ledger.ledger import DatasetStatus
+from curator.service.caller import Caller
 from curator.service.context import Context
 from curator.service.decide import decide
 from curator.service.open_run import RunRequest, open_run
@@ -16,7 +18,7 @@ from curator.service.plan_noise import MOST, with_noise
 from curator.service.plan_run import Plan, PlanRequest, plan_run
 from curator.service.plan_table import MOST_POINTS, Axis
 from curator.service.steward_policy import StewardPolicy
-from tests.fakes.curator import ALICE, BOB, CRITICS, EMBEDDING, SINKHORN, context
+from tests.fakes.curator import ALICE, BOB, CRITICS, EMBEDDING, SINKHORN, context, opened
 
 NAME = "small"
 PARAMETERS = {"dp-sinkhorn": SINKHORN, "gs-wgan-mean": CRITICS, "mean-embedding": EMBEDDING}
@@ -29,14 +31,19 @@ def ctx() -> Context:
 
 
 def plan(
-    ctx: Context, kind: str = "gs-wgan-mean", *, changes: dict[str, Any] | None = None, **asked: Any
+    ctx: Context,
+    kind: str = "gs-wgan-mean",
+    *,
+    changes: dict[str, Any] | None = None,
+    caller: Caller = ALICE,
+    **asked: Any,
 ) -> Plan:
     parameters = (PARAMETERS | {"dp-cgan": CGAN})[kind] | (changes or {})
     request = PlanRequest(
         dataset=NAME, mechanism=kind, parameters_json=json.dumps(parameters),
         **({"alone": False} | asked),
     )  # fmt: skip
-    return plan_run(ctx, ALICE, request)
+    return plan_run(ctx, caller, request)
 
 
 CGAN: dict[str, Any] = {
@@ -181,7 +188,56 @@ class TestAdvice:
         decide(ctx, ShareSet(dataset=NAME, analyst="alice", epsilon=2.0))
         assert "your share" in plan(ctx, num_steps=10**7, points=1).advice[0]
         _set_policy(ctx, max_steps=3)
-        assert "policy allows one run 3" in plan(ctx, num_steps=10**7, points=1).advice[0]
+        told = plan(ctx, num_steps=10**7, points=1).advice[0]
+        assert told == "10,000,000 steps would be refused: max_steps is 3 by the steward's policy"
+        _set_policy(ctx, max_epsilon_per_run=1e-3)
+        told = plan(ctx, num_steps=10, points=1).advice[0]
+        assert "max_epsilon_per_run 0.001 of the steward's policy affords none" in told
+
+    def test_what_is_in_the_way_of_any_run_is_told(self, ctx: Context) -> None:
+        assert plan(ctx, num_steps=2, points=1).fits
+        _set_policy(ctx, max_open_runs=1)
+        opened(ctx)
+        busy = plan(ctx, num_steps=2, points=1)
+        assert not busy.fits
+        assert "no run would be opened now: 1 of at most 1 runs are open" in busy.advice[0]
+        assert plan(ctx, num_steps=2, points=1, caller=BOB).fits
+        decide(ctx, StatusSet(dataset=NAME, status=DatasetStatus.PAUSED, reason="a test"))
+        paused = plan(ctx, num_steps=2, points=1, caller=BOB)
+        assert not paused.fits
+        assert paused.advice[0] == (
+            "no run would be opened now: the data set is paused by the steward"
+        )
+
+    def test_a_release_that_does_not_fit_is_told_with_which_noise_it_would(
+        self, ctx: Context
+    ) -> None:
+        little = {"noise_multiplier": 0.05}
+        found = plan(ctx, "mean-embedding", num_steps=1, changes=little, points=1)
+        assert not found.fits
+        assert found.advice[0] == (
+            "the release would be refused: the rest of the budget does not afford it"
+        )
+        assert found.advice[1].startswith("with noise_multiplier ")
+        noise = float(found.advice[1].split()[2])
+        changes = {"noise_multiplier": noise}
+        assert plan(ctx, "mean-embedding", num_steps=1, changes=changes).fits
+
+    def test_what_would_be_left_unused_is_that_of_the_share(self, ctx: Context) -> None:
+        decide(ctx, ShareSet(dataset=NAME, analyst="alice", epsilon=2.0))
+        found = plan(ctx, num_steps=2, points=1, changes={"noise_multiplier": 500.0})
+        assert found.share is not None
+        unused = next(line for line in found.advice if "left unused" in line)
+        assert 1.5 < float(unused.split()[1]) < 2.0
+
+    def test_a_total_that_is_reached_already_is_said(self, ctx: Context) -> None:
+        opened(ctx)
+        reserved = ctx.ledger.statement(NAME).reserved_epsilon
+        for steps in (None, 3):
+            with pytest.raises(
+                MalformedRequest, match=f"{reserved:.4f} of it is spent or reserved"
+            ):
+                plan(ctx, epsilon=reserved / 2, num_steps=steps)
 
     def test_few_affordable_steps_are_told(self, ctx: Context) -> None:
         little = plan(ctx, changes={"noise_multiplier": 1.5}, points=1)
