@@ -43,7 +43,7 @@ class ExitCode(IntEnum):
     """What the process answers to its caller."""
 
     OK = 0  # done
-    FAILED = 1  # a fault of this program
+    FAILED = 1  # a fault of this program, or a certificate that does not hold
     USAGE = 2  # the command line, as argparse says
     RECIPE = 3  # a recipe or an option that changes one
     FILES = 4  # credentials, a checkpoint, a file of images, or what an evaluation needs

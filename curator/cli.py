@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 from curator.administration.known import NotThere
+from curator.audit.errors import AuditFailed
 from curator.cli_commands import command
 from curator.cli_common import UsageProblem
 from curator.cli_parser import build_parser
@@ -49,6 +50,7 @@ _PROBLEMS = (
     LedgerConflict,
     UsageProblem,
     CuratorError,
+    AuditFailed,
     OSError,
     sqlite3.Error,
 )

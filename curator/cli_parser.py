@@ -141,7 +141,9 @@ def _audit(commands: Commands) -> None:
         description=_AUDIT_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    audit.add_argument("--trials", type=int, default=2000, help="on each data set (%(default)s)")
+    audit.add_argument(
+        "--trials", type=int, default=2000, help="on each data set, at least 20 (%(default)s)"
+    )
     audit.add_argument(
         "--canary", nargs="+", choices=CANARIES, metavar="NAME", help=f"of {', '.join(CANARIES)}"
     )

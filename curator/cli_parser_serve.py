@@ -75,7 +75,8 @@ def _listening(serve: argparse.ArgumentParser) -> None:
     serve.add_argument(
         "--grpc-unix-socket",
         metavar="PATH",
-        help="also listen on this socket, for analysts of the same user on this machine",
+        help="also listen on this socket, for analysts of the same user on this machine; in a "
+        "folder that only this user may write to",
     )
     serve.add_argument("--rest-host", help="address for REST (default: the configuration)")
     serve.add_argument("--rest-port", type=int, help="0 takes a free port")

@@ -41,6 +41,8 @@ def _check_source(arguments: Namespace) -> None:
     screen.answer(survey.as_json() | {"note": PRIVATE})
     if survey.refusals:
         msg = f"{len(survey.refusals)} refused; nothing is taken until each is corrected or allowed"
+        if survey.channels is not None:  # arrays are refused as a whole, in the words of 'add'
+            msg = survey.refusals[0][1]
         raise SourceError(msg)
     if not survey.images:
         msg = f"{arguments.source}: there are no images in it"

@@ -1,7 +1,7 @@
 """Labelled images in one NPZ file: `images` uint8 [N, H, W] or [N, C, H, W], `labels` [N].
 
-`classes` has their names, if they are known, and `run_id` the run whose generator made them. A file with both parts of a data set has `x_train`,
-`y_train`, `x_test`, `y_test` instead.
+`classes` has their names, if they are known, and `run_id` the run whose generator made them. A file
+with both parts of a data set has `x_train`, `y_train`, `x_test`, `y_test` instead.
 Nothing is unpickled: a file with object arrays is refused.
 """
 

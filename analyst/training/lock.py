@@ -47,7 +47,11 @@ def only_trainer(out: Path, *, is_new: bool) -> Iterator[None]:
 
 
 def _take(out: Path) -> int:
-    """Return the lock file, held; one that its last holder has just removed is made again."""
+    """Return the lock file, held; one that its last holder has just removed is made again.
+
+    Raises:
+        CheckpointError: If another process holds it, or it cannot be written.
+    """
     while True:
         descriptor = _open(out)
         try:

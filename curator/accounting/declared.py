@@ -82,7 +82,7 @@ def read_declared(table: Mapping[str, Any], overrides: Mapping[str, Any]) -> Dec
         check_num_steps(num_steps)
     for key in ("epsilon", "delta"):
         if key not in given:
-            msg = f"{key} is missing: the rule of a ledger needs the data set's budget"
+            msg = f"{key} is missing: give --{key}; a ledger's rule needs the data set's budget"
             raise ValueError(msg)
     budget = Budget(epsilon=given["epsilon"], delta=given["delta"])
     shared = {key: given.get(key) for key in ("nominal_size", "dimension", "capacity")}
@@ -114,7 +114,10 @@ def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
         return {"mechanism": mechanism.get("kind"), "parameters": mechanism, "num_steps": steps}
     unknown = sorted(set(table) - {"mechanism", "parameters", *_OVERRIDABLE})
     if unknown:
-        msg = f"unknown: {', '.join(map(str, unknown))[:200]}"
+        msg = (
+            f"unknown: {', '.join(map(str, unknown))[:200]}; what belongs to the mechanism goes "
+            'into the table "parameters"'
+        )
         raise ValueError(msg)
     return {"parameters": {}, **table}
 

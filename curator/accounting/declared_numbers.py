@@ -9,6 +9,7 @@ from curator.privacy.event import SamplingRate
 
 _LARGEST: Final = 1e18
 _OPTIONS: Final = {
+    "nominal_size": ", or give --nominal-size (that a batch size refers to)",
     "dimension": ", or give --dimension (pixels and classes of a row)",
     "capacity": ", or give --capacity (slots of the data set)",
 }
@@ -21,7 +22,7 @@ def need(parameters: Mapping[str, Any], key: str) -> Any:
         ValueError: If it is missing.
     """
     if parameters.get(key) is None:
-        msg = f"{key} is missing: add it to the parameters" + _OPTIONS.get(key, "")
+        msg = f'{key} is missing: add it to the table "parameters"' + _OPTIONS.get(key, "")
         raise ValueError(msg)
     return parameters[key]
 

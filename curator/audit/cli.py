@@ -10,6 +10,7 @@ from dataclasses import asdict
 
 from curator.audit.attack import Progress
 from curator.audit.canaries import CANARIES, make_pair
+from curator.audit.errors import AuditFailed
 from curator.audit.game import Result, Rules, play
 from curator.audit.same_randomness import Comparison, compare
 from curator.audit.targets import TARGETS, make_target
@@ -23,10 +24,6 @@ _SAME_HEADER = (
     *("moved / bound", "verdict"),
 )
 _SAYS = {True: "same", False: "DIFFER", None: "-"}
-
-
-class AuditFailed(RuntimeError):
-    """Something was proved that contradicts a claim, or the audit cannot be played."""
 
 
 def run_audit(arguments: Namespace) -> None:
@@ -45,7 +42,10 @@ def run_audit(arguments: Namespace) -> None:
     pairs = [make_pair(one) for one in arguments.canary or CANARIES]
     games = [(target, pair) for target in targets for pair in pairs if target.suits(pair)]
     if not games:
-        msg = "--canary: none that was named makes sense for these mechanisms"
+        msg = (
+            "--canary: none that was named makes sense for these mechanisms; leave --canary out to "
+            "play all that do"
+        )
         raise AuditFailed(msg)
     rules = Rules(trials=arguments.trials, delta=arguments.delta, error=JOINT_ERROR / len(games))
     results = [
@@ -108,7 +108,7 @@ def _text(results: list[Result], comparisons: list[Comparison], rules: Rules) ->
             " | ".join(f"{check.claim:.4f}" for check in one.checks),
             " | ".join(f"{check.lower_bound:.4f}" for check in one.checks),
             f"{100 * one.confidence:.5f} %",
-            "holds" if one.holds else "EXCEEDS THE CLAIM",
+            "not contradicted" if one.holds else "EXCEEDS THE CLAIM",
         )
         for one in results
     ]
@@ -137,9 +137,9 @@ def _text(results: list[Result], comparisons: list[Comparison], rules: Rules) ->
         "The same random words on both data sets, which get the same releases\n"
         f"{_table(_SAME_HEADER, same)}"
         "state: the same whatever is drawn; one part: neighbours differ in one network at most.\n"
-        "- is not promised: a failing record ends a computation early, what releases once reads "
-        "the whole data set, whose size decides its shapes, and some keep no state, or one that "
-        "follows their answers.\n"
+        "- is not compared, for it is not promised: a record that fails ends a computation early; "
+        "what is released once is computed in shapes that follow the size of the data set; and "
+        "some mechanisms keep no state, or one that follows their answers.\n"
     )
 
 

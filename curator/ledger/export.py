@@ -80,7 +80,7 @@ def verify_export(lines: Iterable[str]) -> tuple[CheckedTotals, ...]:
         if last["head"] != list(head):
             _fail("the export ends before or after the head that it names")
     except (ValueError, TypeError, KeyError) as error:
-        msg = "the export is not complete lines of JSON"
+        msg = "the export is not whole: it ends early, or is not of lines of JSON"
         raise ChainBroken(msg) from error
     if told != _statements(book):
         _fail("an exported epsilon is not the one that the integer costs give")

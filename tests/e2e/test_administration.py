@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from analyst.errors import BudgetExhausted, Refused, RequestRefused
-from curator.administration.channel import send
+from curator.administration.channel import CommandRefused, send
 from curator.administration.commands import COMMANDS
 from curator.config import CuratorConfig
 from curator.open_ledger import open_ledger_reader
@@ -143,6 +143,48 @@ def test_erasing_needs_the_name_twice(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "--confirm digits" in done.stderr
     assert folder.images("digits").exists()
+
+
+def test_retiring_needs_the_name_twice(tmp_path: Path) -> None:
+    folder = digits_folder(tmp_path / "curator")
+    retire = ("curator", "dataset", "retire", "digits", "--reason", "x", "--dir", str(folder.root))
+    for wrong in ((), ("--confirm", "digit")):
+        done = run_cli(*retire, *wrong)
+        assert done.returncode == 1
+        assert "retiring cannot be undone: add --confirm digits" in done.stderr
+    done = run_cli(*retire, "--confirm", "digits")
+    assert done.returncode == 0, done.stderr
+    assert "digits: retired" in done.stdout
+
+
+def test_a_cap_that_ends_all_steps_needs_the_name_twice(tmp_path: Path, serve: Serve) -> None:
+    process = serve(digits_folder(tmp_path / "curator"))
+    where = ("--dir", str(process.folder.root), "--reason", "x")
+    cap = ("curator", "dataset", "cap", "digits", *where, "--epsilon")
+    with process.connect() as barrier:
+        run = barrier.open_run("digits", "dp-sinkhorn", SINKHORN, num_steps=200)
+        run.gradient(*batch())
+        budget = barrier.budget("digits")
+        assert budget.spent < budget.reserved < 9
+        assert run_cli(*cap, "9").returncode == 0  # leaves something
+        between = str((budget.spent + budget.reserved) / 2)
+        for epsilon, words in ((between, "open runs hold"), (str(budget.spent / 2), "is spent")):
+            done = run_cli(*cap, epsilon)
+            assert done.returncode == 1
+            assert words in done.stderr
+            assert "--confirm digits" in done.stderr
+            assert barrier.budget("digits").epsilon == 9
+        done = run_cli(*cap, between, "--confirm", "digits")
+        assert done.returncode == 0, done.stderr
+        assert barrier.budget("digits").epsilon == pytest.approx(float(between))
+
+
+def test_a_serving_curator_tells_of_a_data_set_that_there_is_not(
+    tmp_path: Path, serve: Serve
+) -> None:
+    process = serve(digits_folder(tmp_path / "curator"))
+    with pytest.raises(CommandRefused, match=r"no data set 'digts'; 'curator dataset list' shows"):
+        tell(process, kind="pause", dataset="digts")
 
 
 def test_the_same_images_stay_known_after_they_were_erased(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import socket
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+import analyst
 from analyst.errors import AnalystError, CuratorUnreachable, RequestRefused
 from curator.cli import ExitCode
 from tests.e2e.conftest import (
@@ -178,7 +180,7 @@ class TestServing:
     def test_a_folder_that_is_not_a_curator_s(self, tmp_path: Path) -> None:
         done = run_cli("curator", "serve", "--dir", str(tmp_path))
         assert done.returncode == ExitCode.FAILED
-        assert "curator init" in done.stderr
+        assert f"first run: {shlex.join(['curator', 'init', str(tmp_path)])}" in done.stderr
 
     def test_no_tls_outside_loopback(self, tmp_path: Path) -> None:
         folder = digits_folder(tmp_path / "curator")
@@ -238,6 +240,11 @@ class TestReachingTheCurator:
         assert "No curator answers" in done.stderr
         assert "firewall" in done.stderr
         assert "Traceback" not in done.stderr
+
+    def test_the_port_of_the_rest_api(self, local: Local) -> None:
+        target = f"localhost:{local.curator.rest.port}"
+        with pytest.raises(CuratorUnreachable, match="looks like the REST port"):
+            analyst.connect(target, credentials=credentials(local.folder, "alice"), timeout=2.0)
 
     def test_another_authority(self, local: Local, tmp_path: Path) -> None:
         other = digits_folder(tmp_path / "other")

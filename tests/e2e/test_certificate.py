@@ -79,9 +79,11 @@ def test_the_command(local: Local, certificate: Path) -> None:
     done = run_cli("analyst", "certificate", "verify", str(certificate), *of)
     assert done.returncode == 0
     assert "epsilon 10 at delta 0.0001" in done.stdout
+    assert done.stdout.endswith("\nthe signature holds, and it is your curator's\n")
     anybody = run_cli("analyst", "certificate", "verify", str(certificate), "--quiet")
     assert anybody.returncode == 10
     assert "anybody could have made it" in anybody.stderr
+    assert "your curator's" not in anybody.stdout
     certificate.write_text(certificate.read_text().replace("digits", "faces"))
     done = run_cli("analyst", "certificate", "verify", str(certificate), *of)
     assert done.returncode != 0

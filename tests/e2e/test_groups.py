@@ -64,7 +64,7 @@ def test_groups_from_the_command_line_to_the_export(tmp_path: Path) -> None:
     assert "--groups-key" in refused.stderr
     refused = run_cli("curator", *add, "--groups-key", "patients")
     assert refused.returncode != 0
-    assert "max_records_per_group" in refused.stderr
+    assert "the unit is a group: add --max-records-per-group K" in refused.stderr
     added = run_cli(
         "curator", *add, "--groups-key", "patients", "--max-records-per-group", str(MOST)
     )

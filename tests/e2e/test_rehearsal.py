@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import signal
 import ssl
 import subprocess
@@ -45,7 +46,7 @@ class Rehearsal:
 
 @pytest.fixture(scope="module")
 def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
-    folder = tmp_path_factory.mktemp("rehearsing") / "rehearsal"
+    folder = tmp_path_factory.mktemp("rehearsing") / "my rehearsal"
     command = [sys.executable, "-m", "curator.cli", "rehearse", "--dir", str(folder)]
     process = subprocess.Popen(
         [*command, "--grpc-port", "0", "--rest-port", "0"],
@@ -66,6 +67,7 @@ def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
 def test_it_is_marked_wherever_one_looks(rehearsal: Rehearsal) -> None:
     assert rehearsal.said.count(BANNER) == 4
     assert "ready: REHEARSAL" in rehearsal.said
+    assert shlex.join(rehearsal.access) in rehearsal.said  # as it can be typed
     budget = run("analyst", "budget", *rehearsal.access)
     assert BANNER in budget.stdout
     assert "no limit" in budget.stdout

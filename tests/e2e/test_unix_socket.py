@@ -79,6 +79,17 @@ def test_a_path_that_cannot_be_a_socket_is_refused(tmp_path: Path, kind: str) ->
     assert paths["file"].read_text() == "kept"
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o770])
+def test_a_folder_where_others_may_make_files_is_refused(tmp_path: Path, mode: int) -> None:
+    folder = tmp_path / "open"
+    folder.mkdir()
+    folder.chmod(mode)
+    words = r"others may make files in .*open, .*folder for unix_socket that only the curator's"
+    with pytest.raises(PortUnavailable, match=words):
+        create_curator(digits_folder(tmp_path / "c"), config(folder / "g.sock"))
+    assert not list(folder.iterdir())
+
+
 def test_a_socket_that_a_killed_curator_left_is_replaced(tmp_path: Path) -> None:
     folder, path = digits_folder(tmp_path / "c"), tmp_path / "g.sock"
     os.mknod(path, stat.S_IFSOCK | 0o666)

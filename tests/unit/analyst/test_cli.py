@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from analyst.cli import Connect, main
-from analyst.config import ConnectionConfig, ExitCode
+from analyst.config import ConnectionConfig, ExitCode, parse
 from analyst.errors import CuratorUnreachable
 from tests.fakes.adaptation import table, toml
 from tests.fakes.barrier import FakeBarrier, FakeDataset, FakeRun, make_error
@@ -57,10 +58,16 @@ def test_train_until_refused_then_sample_and_evaluate(
     for name in ("s.npz", "s.png"):
         argv = ["sample", "--out-of", str(out), "--count", "40", "--out", str(tmp_path / name)]
         assert main(argv) == ExitCode.OK
+        assert main(argv) == ExitCode.FILES
+        error = capsys.readouterr().err
+        assert f"error: {tmp_path / name} exists already" in error
+        assert "Choose another --out, or add --force." in error
+        assert main([*argv, "--force"]) == ExitCode.OK
     with np.load(tmp_path / "s.npz", allow_pickle=False) as archive:
         assert archive["images"].shape == (40, 8, 8)
         assert np.bincount(archive["labels"]).tolist() == [4] * 10
         assert archive["classes"].tolist() == list("0123456789")
+        assert str(archive["run_id"]) == "run-0"
     argv = ["evaluate", str(tmp_path / "s.npz"), "--test", str(tmp_path / "s.npz")]
     assert main([*argv, "--classifier", "logistic"]) == ExitCode.OK
     assert "logistic: accuracy" in capsys.readouterr().out
@@ -160,7 +167,8 @@ def test_plan_and_budget_charge_nothing(
         (["--recipe", "nothing"], ExitCode.RECIPE, "no recipe 'nothing'"),
         ([*SMALL, "--set", "a.b=1"], ExitCode.RECIPE, "a: unknown key"),
         (["--resume"], ExitCode.FILES, "no checkpoint"),
-        ([*SMALL, "--start-from", "nowhere"], ExitCode.FILES, "nowhere"),
+        ([*SMALL, "--start-from", "nowhere"], ExitCode.FILES, "there is no run in nowhere"),
+        ([*SMALL, "--device", "no-such"], ExitCode.RECIPE, "cannot use the device 'no-such'"),
     ],
 )
 def test_mistakes_are_one_message_with_a_remedy(
@@ -171,7 +179,10 @@ def test_mistakes_are_one_message_with_a_remedy(
     code: ExitCode,
     text: str,
 ) -> None:
-    assert _train(barrier, tmp_path, *options) == code
+    out = tmp_path / "new" / "run"
+    assert _train(barrier, out, *options) == code
+    assert not barrier.opened
+    assert not list(tmp_path.iterdir())  # no lock is left behind
     error = capsys.readouterr().err
     assert text in error
     assert "what to do: " in error
@@ -256,8 +267,77 @@ def test_a_certificate_is_fetched_again(
     assert main(fetch, connect=connect_to(barrier)) == ExitCode.OK
     assert json.loads(out.read_text()) == {"signed": 1}
     out.write_text("mine")
-    assert main(fetch, connect=connect_to(barrier)) == ExitCode.FAILED
+    assert main(fetch, connect=connect_to(barrier)) == ExitCode.FILES
     assert out.read_text() == "mine"
+    assert main(["certificate", "verify", str(tmp_path / "nothing.json")]) == ExitCode.FILES
+
+
+def test_a_device_without_its_backend_is_no_fault_of_the_program(
+    barrier: FakeBarrier,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def empty(*_: object, **__: object) -> None:
+        msg = "Torch not compiled with CUDA enabled"
+        raise AssertionError(msg)
+
+    assert _train(barrier, tmp_path, *SMALL, "--steps", "2") == ExitCode.OK
+    monkeypatch.setattr("analyst.device.torch.empty", empty)
+    new = ["--out", str(tmp_path / "b")]
+    summed = ["--curator", "localhost:2", "--recipe", "embedding-digits"]  # charged by a release
+    for options in ([*SMALL, *new], ["--resume", "--out", str(tmp_path)], [*summed, *new]):
+        argv = [*TRAIN, *options, "--device", "cuda"]
+        assert main(argv, connect=connect_to(barrier)) == ExitCode.RECIPE
+        error = capsys.readouterr().err
+        assert "torch cannot use the device 'cuda' here" in error
+        assert "Give --device cpu, or one that torch sees." in error
+    assert len(barrier.opened) == 1
+
+
+def test_a_path_with_a_blank_can_be_typed_again(
+    barrier: FakeBarrier, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(run: FakeRun) -> None:
+        raise make_error(CuratorUnreachable)
+
+    barrier.before_gradient = fail
+    options = (*SMALL, "--retry-for-s", "0", "--credentials", "my key.json")
+    assert _train(barrier, tmp_path / "my run", *options) == ExitCode.UNREACHABLE
+    error = capsys.readouterr().err
+    (line,) = (line for line in error.splitlines() if line.startswith("to go on: "))
+    program, *argv = shlex.split(line.removeprefix("to go on: "))
+    assert program == "analyst"
+    again = parse(argv)
+    assert (again.out, again.credentials) == (tmp_path / "my run", [Path("my key.json")])
+
+
+def test_a_folder_without_a_run_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["sample", "--out-of", str(tmp_path), "--count", "1", "--out", str(tmp_path / "s.npz")]
+    assert main(argv) == ExitCode.FILES
+    error = capsys.readouterr().err
+    assert f"there is no run in {tmp_path}" in error
+    assert "--resume" not in error
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--mechanism-noise-multipler", "1"], "(did you mean --mechanism-noise-multiplier?)"),
+        (["--mechanism-noise-multipler=1"], "(did you mean --mechanism-noise-multiplier?)"),
+        (["--zzzzzz", "1"], "unrecognized arguments: --zzzzzz 1\n"),
+        (["--curator", "localhost"], "localhost: HOST:PORT is needed, such as localhost:50051"),
+    ],
+)
+def test_a_mistyped_option_is_told_from_its_nearest(
+    capsys: pytest.CaptureFixture[str], options: list[str], text: str
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([*TRAIN, "--recipe", "dp-sinkhorn-digits", "--out", "x", *options])
+    assert caught.value.code == ExitCode.USAGE
+    assert text in capsys.readouterr().err
 
 
 def test_usage_errors_and_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -84,6 +84,21 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "what to do: " in capsys.readouterr().err
 
 
+def test_an_existing_file_is_replaced_with_force_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_images(tmp_path / "s.npz", dataclasses.replace(_data(), run_id="r1"))
+    out = tmp_path / "out.npz"
+    out.write_text("mine")
+    argv = ["export", str(tmp_path / "s.npz"), "--format", "npz", "--out", str(out)]
+    assert main(argv) == ExitCode.FILES
+    assert f"{out} exists already" in capsys.readouterr().err
+    assert out.read_text() == "mine"
+    assert main([*argv, "--force"]) == ExitCode.OK
+    assert load_images(out).run_id == "r1"
+    assert np.array_equal(read_source(str(out)).levels, _data().images)
+
+
 def test_folders_carry_the_names_of_classes(tmp_path: Path) -> None:
     named = dataclasses.replace(_data(), classes=tuple(f"kind {k}" for k in range(11)))
     save_images(tmp_path / "named.npz", named)

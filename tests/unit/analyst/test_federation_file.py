@@ -97,6 +97,11 @@ def test_curators_and_credentials_are_paired_in_order() -> None:
     assert federation_config(parse([*TRAIN, "--curator", "a:1", "--credentials", "a"])) is None
 
 
+def test_access_can_be_typed_again_when_a_path_has_a_blank() -> None:
+    arguments = parse([*TRAIN, "--curator", "unix:/a b", "--credentials", "my key.json"])
+    assert access_words(arguments) == "--curator 'unix:/a b' --credentials 'my key.json'"
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 import sys
 from pathlib import Path
@@ -68,6 +69,41 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 def test_resuming_nothing_makes_no_directory(tmp_path: Path) -> None:
     with only_trainer(tmp_path / "run", is_new=False):
         assert not (tmp_path / "run").exists()
+
+
+def test_what_was_made_for_nothing_is_removed(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), only_trainer(tmp_path / "runs" / "run", is_new=True):
+        raise KeyError
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_not_empty_or_was_there_before_stays(tmp_path: Path) -> None:
+    with only_trainer(tmp_path / "runs" / "full", is_new=True):
+        (tmp_path / "runs" / "full" / "metrics.jsonl").write_text("kept")
+    (tmp_path / "mine").mkdir()
+    with only_trainer(tmp_path / "mine", is_new=True):
+        pass
+    assert (tmp_path / "runs" / "full" / "metrics.jsonl").exists()
+    assert (tmp_path / "mine").exists()
+
+
+def test_a_lock_that_its_holder_just_removed_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lock without a name would not keep a third trainer out."""
+    path, flock = tmp_path / "lock", fcntl.flock
+    times: list[int] = []
+
+    def take(descriptor: int, operation: int) -> None:
+        if not times:
+            path.unlink()
+        times.append(operation)
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", take)
+    with only_trainer(tmp_path, is_new=True):
+        assert path.exists()
+        assert len(times) == 2
 
 
 def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:

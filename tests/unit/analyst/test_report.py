@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import io
 import json
 import re
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from PIL import Image
@@ -19,9 +21,11 @@ from PIL import Image
 from analyst.cli import main
 from analyst.config import ExitCode
 from analyst.evaluation import EvaluationError, save_images
-from analyst.evaluation.image_file import LabelledImages
+from analyst.evaluation.image_file import LabelledImages, load_images
 from analyst.evaluation.result import load_point
 from analyst.evaluation.run_folder import read_run_folder
+from analyst.training.checkpoint import Manifest
+from analyst.training.outputs import checkpoint_store
 
 EXTERNAL = re.compile(r"""(?:src|href)\s*=\s*["'](?!data:)|url\(|@import|<script""")
 
@@ -145,6 +149,42 @@ def test_an_open_run_has_no_certificate_yet(tmp_path: Path) -> None:
     assert "not closed yet" in (tmp_path / "d" / "report.html").read_text()
     with pytest.raises(EvaluationError, match="does not say what its generator cost"):
         load_point(tmp_path / "d" / "evaluation.json")
+
+
+def _add_checkpoint(run: Path, run_id: str) -> None:
+    words: dict[str, Any] = {"num_updates": 0, "next_step": 1, "num_steps": 3, "finished": False}
+    manifest = Manifest(run_id=run_id, dataset={}, recipe={}, **words)
+    checkpoint_store(run).save({"x": torch.zeros(1)}, manifest)
+
+
+@pytest.mark.parametrize(
+    ("says", "code"), [("r1", ExitCode.OK), ("", ExitCode.OK), ("r2", ExitCode.FILES)]
+)
+def test_images_are_shown_beside_their_own_run_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], says: str, code: ExitCode
+) -> None:
+    run = _run_folder(tmp_path / "run")
+    _add_checkpoint(run, "r1")
+    images = _images(tmp_path / "s.npz", 0)
+    save_images(images, dataclasses.replace(load_images(images), run_id=says))
+    argv = ["evaluate", str(images), "--test", str(images), "--run", str(run)]
+    assert main([*argv, "--classifier", "logistic"]) == code
+    captured = capsys.readouterr()
+    assert ("of run r2" in captured.err) == (code is not ExitCode.OK)
+    assert ("accuracy" in captured.out) == (code is ExitCode.OK)  # before the training
+
+
+def test_a_report_is_replaced_with_force_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a").mkdir()
+    file = tmp_path / "a" / "evaluation.json"
+    file.write_text("mine")
+    assert _evaluate(tmp_path, "a", "--classifier", "logistic") == ExitCode.FILES
+    assert f"{file} exists already" in capsys.readouterr().err
+    assert file.read_text() == "mine"
+    assert _evaluate(tmp_path, "a", "--classifier", "logistic", "--force") == ExitCode.OK
+    assert json.loads(file.read_bytes())["reports"]
 
 
 def test_metrics_are_read_up_to_the_last_whole_line(tmp_path: Path) -> None:

@@ -14,37 +14,6 @@ from curator.cli import ExitCode, main
 from curator.folder import CuratorFolder
 from curator.identity.signing import fingerprint_of
 
-RECIPE = """
-[mechanism]
-kind = "dp-sinkhorn"
-expected_batch_size = 2
-num_samples = 3
-num_debias = 1
-clip_norm = 0.5
-noise_multiplier = 4.0
-reg = 0.5
-l1_weight = 1.0
-label_scale = 3.0
-schedule = "published"
-"""
-ADD = [
-    "--epsilon", "10", "--delta", "1e-5", "--adjacency", "add-or-remove-one-record",
-    "--classes", "0,1,2", "--image-shape", "1x8x8", "--nominal-size", "4", "--max-size", "9",
-    "--sampling-rate", "0.5", "--capacity", "8",
-]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("steward")
-    images = np.arange(4 * 64, dtype=np.uint8).reshape(4, 8, 8)
-    np.savez(root / "set.npz", images=images, labels=np.array([0, 1, 2, 1]))
-    (root / "recipe.toml").write_text(RECIPE)
-    assert main(["init", str(root / "weir"), "--quiet"]) == 0
-    argv = ["dataset", "add", "cats", str(root / "set.npz"), "--dir", str(root / "weir"), *ADD]
-    assert main([*argv, "--quiet"]) == 0
-    return root
-
 
 def answer(capsys: pytest.CaptureFixture[str], *argv: str, code: int = 0) -> Any:
     """Run a command with --json; return the one value that it prints."""
@@ -124,24 +93,6 @@ def test_quiet_says_nothing_when_all_is_well(
     assert "cats: epsilon" in capsys.readouterr().out  # that is what was asked
 
 
-def test_a_share_needs_an_analyst_that_there_is(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    at = ["--dir", str(folder / "weir")]
-    answer(capsys, "analyst", "add", "iris", *at, "--role", "auditor")
-    for name in ("alcie", "iris"):
-        assert main(["dataset", "share", "cats", name, *at, "--epsilon", "4"]) != 0
-        assert f"there is no analyst '{name}'" in capsys.readouterr().err
-
-
-def test_a_misspelt_part_of_a_rule_is_no_rule(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    at = ["--dir", str(folder / "weir")]
-    assert main(["dataset", "policy", "cats", *at, "--set", "noise_multiplier=1"]) != 0
-    assert "no such rule; there are mechanisms," in capsys.readouterr().err
-
-
 def test_a_folder_of_any_name_holds_its_own_ledger(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -160,6 +111,22 @@ def test_a_folder_of_any_name_holds_its_own_ledger(
     )
     assert stat.S_IMODE((weir / "ledger.sqlite").stat().st_mode) == 0o600
     assert {path.name for path in tmp_path.iterdir()} == {"we?ir #1%41", "cats.npz", "b ?.sqlite"}
+
+
+def test_a_folder_with_a_blank_can_be_typed_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init", str(tmp_path / "my weir")]) == 0
+    assert f" --dir '{tmp_path / 'my weir'}' --epsilon" in capsys.readouterr().out
+    assert main(["budget", "--dir", str(tmp_path / "no weir")]) == ExitCode.FAILED
+    assert f"first run: curator init '{tmp_path / 'no weir'}'" in capsys.readouterr().err
+
+
+def test_a_mistyped_option_is_told_from_its_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["dataset", "pause", "cats", "--dir", "weir", "--reason", "x", "--dier", "weir"])
+    assert caught.value.code == ExitCode.USAGE
+    assert "arguments: --dier weir (did you mean --dir?)" in capsys.readouterr().err
 
 
 def test_a_fault_is_one_line_and_a_traceback_with_debug(

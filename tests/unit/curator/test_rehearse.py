@@ -127,7 +127,7 @@ def test_a_rehearsal_never_joins_private_data(tmp_path: Path, archive: Path) -> 
     folder = initialise(tmp_path / "curator")
     add_dataset(folder, small_facts(height=8, width=8, max_level=255), str(archive))
     changes = {**UNLIMITED, "nominal_size": 1797, "max_size": 1797, "classes": tuple("0123456789")}
-    facts = small_facts(height=8, width=8, **changes)
+    facts = small_facts(height=8, width=8, capacity=1200, **changes)
     with pytest.raises(ValueError, match="never share a curator"):
         add_dataset(folder, facts, "sklearn:digits")
 

@@ -16,6 +16,7 @@ from tests.e2e.test_pages import EXECUTED
 PARSERS = {"analyst": build_analyst_parser(), "curator": build_curator_parser()}
 TUTORIAL = {"tutorial/first-run.md"}
 READ_ONLY = {
+    "explanation/accounting.md": "no curator: tests/unit/curator/accounting explains recipes too",
     "how-to/adapt-a-classifier.md": "trains a classifier: tests/e2e/test_adaptation.py does",
     "how-to/audit.md": "a long game: tests/unit/curator/audit/test_cli.py plays it as a fake",
     "how-to/several-curators.md": "needs two curators: tests/e2e/test_federation.py has them",

@@ -6,7 +6,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -47,12 +47,13 @@ def _pem(folder: Path, *, name: str, ended: bool) -> Path:
 
 
 @contextmanager
-def _listening(pem: Path | None) -> Iterator[int]:
-    """Listen with a certificate, or close each connection at once without one."""
+def _listening(pem: Path | None, *, alpn: str = "h2", answer: bytes = b"") -> Iterator[int]:
+    """Listen with a certificate, or give each connection one answer without one."""
     server = socket.create_server(("localhost", 0))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     if pem is not None:
         context.load_cert_chain(pem)
+    context.set_alpn_protocols([alpn] if alpn else [])
 
     def serve() -> None:
         while True:
@@ -60,12 +61,11 @@ def _listening(pem: Path | None) -> Iterator[int]:
                 connection, _ = server.accept()
             except OSError:
                 return
-            with connection:
-                try:
-                    if pem is not None:
-                        context.wrap_socket(connection, server_side=True).close()
-                except OSError:
-                    pass
+            with connection, suppress(OSError):
+                if pem is not None:
+                    context.wrap_socket(connection, server_side=True).close()
+                elif answer and connection.recv(1):
+                    connection.sendall(answer)
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
@@ -117,6 +117,22 @@ def test_what_speaks_no_tls(tmp_path: Path) -> None:
         told = why_unreachable(f"localhost:{port}", _public(pem))
     assert told is not None
     assert "does not speak TLS" in told
+
+
+@pytest.mark.parametrize("has_tls", [True, False])
+def test_the_port_of_the_rest_api(tmp_path: Path, has_tls: bool) -> None:
+    pem = _pem(tmp_path, name="localhost", ended=False) if has_tls else None
+    with _listening(pem, alpn="", answer=b"HTTP/1.1 404 Not Found\r\n\r\n") as port:
+        told = why_unreachable(f"localhost:{port}", _public(pem) if pem else None)
+    assert told is not None
+    assert f"localhost:{port} speaks HTTP but not gRPC" in told
+    assert "looks like the REST port" in told
+
+
+def test_what_speaks_neither() -> None:
+    for answer in (b"", b"\x00\x00\x12\x04\x00\x00"):  # the second begins as HTTP/2 does
+        with _listening(None, answer=answer) as port:
+            assert why_unreachable(f"localhost:{port}", None) is None
 
 
 def test_a_port_where_nothing_listens() -> None:

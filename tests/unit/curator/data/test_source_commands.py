@@ -20,7 +20,7 @@ from tests.fakes.awkward import encoded, grey, rgb
 
 ADD = shlex.split(
     "--epsilon 10 --delta 1e-5 --adjacency add-or-remove-one-record --classes cat,dog "
-    "--image-shape 1x8x8 --nominal-size 4 --max-size 9 --sampling-rate 1/2 --capacity 8"
+    "--image-shape 1x8x8 --nominal-size 4 --max-size 9 --sampling-rate 1/2 --capacity 9"
 )
 
 
@@ -90,6 +90,27 @@ def test_check_names_the_shape_of_arrays(
     assert "all have one shape: --image-shape 2x4x6" in capsys.readouterr().out
 
 
+def test_check_refuses_the_labels_that_add_refuses(
+    tmp_path: Path, folder: CuratorFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "badlabels.npz"
+    np.savez(source, images=np.zeros((4, 8, 8), np.uint8), labels=np.array([1, 2, 2, 1]))
+    words = "labels run from 1 to 2, declared are 2 classes (0 to 1)"
+    add = ["dataset", "add", "pets", str(source), "--dir", str(folder.root), *ADD]
+    assert main(add) == ExitCode.FAILED
+    assert words in capsys.readouterr().err
+    check = ["dataset", "check", str(source)]
+    assert main([*check, "--classes", "cat,dog"]) == ExitCode.FAILED
+    out, error = capsys.readouterr()
+    assert error == f"curator: {words}\n"
+    assert f"all images: {words}" in out
+    assert "0 images can be taken" in out
+    assert main(check) == ExitCode.FAILED
+    assert "labels run from 1 to 2 and must count from 0" in capsys.readouterr().out
+    assert main([*check, "--classes", "none,cat,dog"]) == ExitCode.OK
+    assert "4 images can be taken" in capsys.readouterr().out
+
+
 def test_check_as_json(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (photos / "dog" / "c.png").write_bytes(b"")
     assert main(["dataset", "check", str(photos), "--json"]) == ExitCode.FAILED
@@ -104,10 +125,77 @@ def test_add_refuses_a_delta_that_gives_an_image_away(
     photos: Path, folder: CuratorFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     argv = ["dataset", "add", "pets", str(photos), "--dir", str(folder.root), *ADD]
-    argv += ["--max-size", "500", "--delta", "0.01"]
+    argv += ["--max-size", "500", "--delta", "0.01", "--capacity", "112"]
     assert main([*argv, "--nominal-size", "100"]) == ExitCode.FAILED
     assert "delta: 0.01 is not below 1 / --nominal-size" in capsys.readouterr().err
     assert main([*argv, "--nominal-size", "99"]) == ExitCode.OK
+
+
+def test_add_refuses_a_capacity_that_cuts_most_samples(
+    photos: Path, folder: CuratorFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["dataset", "add", "pets", str(photos), "--dir", str(folder.root), *ADD]
+    argv += ["--nominal-size", "2000", "--max-size", "3000", "--sampling-rate", "50/2000"]
+    assert main([*argv, "--capacity", "49"]) == ExitCode.FAILED
+    error = capsys.readouterr().err
+    assert "capacity: 49 is below the 50 records that --sampling-rate" in error
+    assert "q n + 8 sqrt(q n) is 107" in error
+    assert main(["dataset", "list", "--dir", str(folder.root), "--json"]) == ExitCode.OK
+    assert json.loads(capsys.readouterr().out) == []
+
+
+@pytest.mark.parametrize("output", [[], ["--json"], ["--quiet"]])
+@pytest.mark.parametrize(("capacity", "warned"), [("50", True), ("106", True), ("107", False)])
+def test_add_warns_of_a_capacity_that_cuts_some_samples(
+    photos: Path,
+    folder: CuratorFolder,
+    capsys: pytest.CaptureFixture[str],
+    output: list[str],
+    capacity: str,
+    *,
+    warned: bool,
+) -> None:
+    argv = ["dataset", "add", "pets", str(photos), "--dir", str(folder.root), *ADD, *output]
+    argv += ["--nominal-size", "2000", "--max-size", "3000", "--sampling-rate", "50/2000"]
+    assert main([*argv, "--capacity", capacity]) == ExitCode.OK
+    out, error = capsys.readouterr()
+    words = f"curator: warning: capacity {capacity} is below q n + 8 sqrt(q n), which is 107"
+    assert error.startswith(words) if warned else error == ""
+    assert "warning" not in out
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            ["--adjacency", "add-or-remove-one-group"],
+            "data set: the unit is a group: add --max-records-per-group K",
+        ),
+        (["--max-records-per-group", "2"], "leave --max-records-per-group out"),
+        (["--max-size", "0"], "max_size: must be at least 1"),
+        (["--capacity", "70000"], "capacity: must be at most 65536"),
+        (["--sampling-rate", "0"], "sampling_rate: must be above 0"),
+        (["--classes", "cat,"], "classes.1: must not be empty"),
+    ],
+)
+def test_add_says_what_is_allowed(
+    photos: Path,
+    folder: CuratorFolder,
+    capsys: pytest.CaptureFixture[str],
+    change: list[str],
+    words: str,
+) -> None:
+    argv = ["dataset", "add", "pets", str(photos), "--dir", str(folder.root), *ADD, *change]
+    assert main(argv) == ExitCode.FAILED
+    assert words in capsys.readouterr().err
+
+
+def test_add_says_what_a_name_may_be(
+    photos: Path, folder: CuratorFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["dataset", "add", "My Pets", str(photos), "--dir", str(folder.root), *ADD]
+    assert main(argv) == ExitCode.FAILED
+    assert "name: a name has 1 to 64 lower-case letters, digits," in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("output", [[], ["--json"], ["--quiet"]])

@@ -203,7 +203,7 @@ class TestPolicy:
         )
         step(ctx, opened(ctx), 1)
         opened(ctx, key="b" * 16)
-        with pytest.raises(PolicyRefused, match="max_open_runs is 2"):
+        with pytest.raises(PolicyRefused, match="is 2: close one of yours first"):
             opened(ctx, key="c" * 16)
         opened(ctx, key="c" * 16, caller=BOB)
 

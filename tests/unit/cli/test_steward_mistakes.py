@@ -1,0 +1,84 @@
+"""What a steward mistypes is told in the words of the steward's commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from curator.cli import ExitCode, main
+
+
+def test_a_share_needs_an_analyst_that_there_is(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = ["--dir", str(folder / "weir")]
+    assert main(["analyst", "add", "iris", *at, "--role", "auditor"]) == 0
+    for name in ("alcie", "iris"):
+        assert main(["dataset", "share", "cats", name, *at, "--epsilon", "4"]) != 0
+        assert f"there is no analyst '{name}'" in capsys.readouterr().err
+
+
+def test_a_plan_needs_an_analyst_that_there_is(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe, at = str(folder / "recipe.toml"), ["--dir", str(folder / "weir")]
+    assert main(["plan", "cats", recipe, *at, "--analyst", "alicia"]) == ExitCode.FAILED
+    assert "there is no analyst 'alicia'; 'curator analyst list'" in capsys.readouterr().err
+    assert main(["analyst", "add", "judy", *at]) == 0
+    assert main(["plan", "cats", recipe, *at, "--analyst", "judy", "--for-steps", "3"]) == 0
+    assert "asked       3 steps" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["dataset", "share", "casts", "alice", "--epsilon", "4"],
+        ["dataset", "pause", "casts", "--reason", "x"],
+        ["dataset", "cap", "casts", "--epsilon", "1", "--reason", "x"],
+        ["dataset", "policy", "casts"],
+        ["dataset", "policy", "casts", "--set", "max_steps=4"],
+        ["plan", "casts", "recipe.toml"],
+    ],
+    ids=" ".join,
+)
+def test_a_data_set_that_there_is_not_is_told_to_a_steward(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    argv: list[str],
+) -> None:
+    monkeypatch.chdir(folder)
+    assert main([*argv, "--dir", "weir"]) == ExitCode.FAILED
+    words = "curator: there is no data set 'casts'; 'curator dataset list' shows them\n"
+    assert capsys.readouterr().err == words
+
+
+@pytest.mark.parametrize(
+    ("rest", "words"),
+    [
+        (["share", "cats", "Al Ice", "--epsilon", "1"], "analyst: a name has 1 to 64 lower-case"),
+        (["pause", "Cats", "--reason", "x"], "dataset: a name has 1 to 64 lower-case letters,"),
+        (["pause", "cats", "--reason", ""], "reason: must not be empty"),
+        (["share", "cats", "alice", "--epsilon", "inf"], "epsilon: must be a finite number"),
+        (["policy", "cats", "--set", "max_steps=-5"], "max_steps: must be at least 1"),
+        (["policy", "cats", "--set", "max_steps=2.5"], "max_steps: must be a whole number"),
+        (["policy", "cats", "--set", "max_sampling_rate=2"], "max_sampling_rate: must be at most"),
+        (["policy", "cats", "--set", "max_epsilon_per_run=0"], "max_epsilon_per_run: must be abov"),
+    ],
+)
+def test_what_is_not_valid_is_told_in_plain_words(
+    folder: Path, capsys: pytest.CaptureFixture[str], rest: list[str], words: str
+) -> None:
+    assert main(["dataset", *rest, "--dir", str(folder / "weir")]) == ExitCode.FAILED
+    error = capsys.readouterr().err
+    assert words in error
+    assert "should" not in error
+
+
+def test_a_misspelt_part_of_a_rule_is_no_rule(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = ["--dir", str(folder / "weir")]
+    assert main(["dataset", "policy", "cats", *at, "--set", "noise_multiplier=1"]) != 0
+    assert "no such rule; there are mechanisms," in capsys.readouterr().err
