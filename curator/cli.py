@@ -8,21 +8,13 @@ import sys
 from collections.abc import Sequence
 from enum import IntEnum
 
-from curator.administration.known import NotThere
-from curator.audit.errors import AuditFailed
 from curator.cli_commands import command
-from curator.cli_common import UsageProblem
 from curator.cli_parser import build_parser
 from curator.cli_suggest import parse_or_suggest
-from curator.config import ConfigError
-from curator.data.errors import SourceError
 from curator.errors import CuratorError, LedgerUnavailable
-from curator.folder import NotInitialised
 from curator.identity.listen import PortUnavailable
-from curator.identity.tokens import CallerExists, NoSuchCaller
 from curator.ledger.problems import (
     ChainBroken,
-    LedgerConflict,
     LedgerFromTheFuture,
     LedgerLocked,
     LedgerRestored,
@@ -40,20 +32,7 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130  # Ctrl-C
 
 
-_PROBLEMS = (
-    ConfigError,
-    SourceError,
-    NotInitialised,
-    NotThere,
-    CallerExists,
-    NoSuchCaller,
-    LedgerConflict,
-    UsageProblem,
-    CuratorError,
-    AuditFailed,
-    OSError,
-    sqlite3.Error,
-)
+_WORLD = (OSError, sqlite3.Error)  # a full disk, a missing file: no fault of this program
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -93,7 +72,7 @@ def _report(problem: Exception) -> int:
             return _say(problem, ExitCode.LEDGER)
         case PortUnavailable():
             return _say(problem, ExitCode.PORT)
-        case _ if isinstance(problem, _PROBLEMS):
+        case _ if isinstance(problem, _WORLD) or _is_ours(problem):
             return _say(problem, ExitCode.FAILED)
         case _:
             sys.stderr.write(
@@ -101,6 +80,11 @@ def _report(problem: Exception) -> int:
                 "curator: run it again with --debug and report the traceback\n"
             )
             return ExitCode.FAILED
+
+
+def _is_ours(problem: Exception) -> bool:
+    """Return whether this program made the error, and so wrote its text for whoever reads it."""
+    return type(problem).__module__.startswith("curator.")
 
 
 def _say(problem: Exception, code: ExitCode) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from curator.administration.known import check_analyst, known_dataset
 from curator.cli_common import Screen, UsageProblem, folder_of, reader_of, table_lines
 from curator.cli_dataset import policy_rule
+from curator.config import load_config
 
 if TYPE_CHECKING:
     from curator.ledger.sql import SqlLedger
@@ -79,6 +80,7 @@ def _answer(
         executor=ThreadPoolExecutor(1),
         holder="a plan charges nothing",
         max_samples=1,
+        max_open_runs=load_config(folder_of(arguments).config).limits.max_open_runs,
     )
     asked = wire_parameters(table, facts)
     request = PlanRequest(

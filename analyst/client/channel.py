@@ -12,7 +12,7 @@ from analyst.client.credentials import Credentials
 from analyst.client.diagnose import why_unreachable
 from analyst.client.refusals import unreachable
 from analyst.client.retry import persist
-from analyst.client.unix_socket import check_unix_socket, is_unix_socket
+from analyst.client.unix_socket import check_unix_socket, grpc_target, is_unix_socket
 from analyst.errors import CredentialsError
 from protos.weir.v1 import release_pb2, service_pb2_grpc
 
@@ -67,7 +67,7 @@ class Connection:
         self._authority = credentials.certificate_authority if credentials and has_tls else None
         self._metadata = () if token is None else (("authorization", f"Bearer {token}"),)
         if insecure_loopback or is_local:
-            self._channel = grpc.insecure_channel(target, options=_OPTIONS)
+            self._channel = grpc.insecure_channel(grpc_target(target), options=_OPTIONS)
         else:
             self._channel = grpc.secure_channel(target, _tls(credentials), options=_OPTIONS)
         self.stub = service_pb2_grpc.WeirServiceStub(self._channel)

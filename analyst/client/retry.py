@@ -31,7 +31,8 @@ def persist(
         attempt: Must ask for the same each time.
         target: HOST:PORT, for messages.
         patience: How long the curator may be unreachable, in seconds from the first failure: an
-            answer that takes long is none, and neither is being told to wait.
+            answer that takes long is none, and neither is being told to wait. A deadline that
+            passed in silence has used patience up, as far as it goes.
         clock: Seconds.
         sleep: Waits so many seconds.
 
@@ -43,14 +44,17 @@ def persist(
     """
     until, backoff = None, _FIRST_PAUSE
     while True:
+        failed = clock()
         try:
             return attempt()
         except grpc.RpcError as error:
             problem = to_exception(error, target)
+            if error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
+                failed = clock()
         except CuratorUnreachable as error:
-            problem = error
+            problem, failed = error, clock()
         if until is None or isinstance(problem, TooFast):
-            until, backoff = clock() + patience, _FIRST_PAUSE
+            until, backoff = failed + patience, _FIRST_PAUSE
         pause = max(backoff * _jitter(), _asked(problem))
         backoff = min(2 * backoff, _LONGEST_PAUSE)
         _give_up_unless_unreachable(problem, left=until - clock() - pause)

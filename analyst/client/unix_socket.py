@@ -6,6 +6,7 @@ import os
 import stat
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 from analyst.errors import CredentialsError
 
@@ -25,6 +26,17 @@ def is_unix_socket(target: str) -> bool:
     return target.startswith(_PREFIX)
 
 
+def grpc_target(target: str) -> str:
+    """Return a target as gRPC reads it: it decodes the path of a socket like that of a URL.
+
+    Args:
+        target: HOST:PORT or unix:/path.
+    """
+    if not is_unix_socket(target):
+        return target
+    return _PREFIX + quote(target.removeprefix(_PREFIX))
+
+
 def check_unix_socket(target: str) -> None:
     """Check that nobody else could have put the socket there: a token goes over it.
 
@@ -38,16 +50,42 @@ def check_unix_socket(target: str) -> None:
         CredentialsError: If it is not a socket, or another user's, or open to others, or in a
             folder where others may make files.
     """
-    path = Path(target.removeprefix(_PREFIX))
-    if path.parent.exists() and not _is_ours(path.parent.stat(), _OTHERS_WRITE):
-        msg = f"others may make files in {path.parent}, so nothing is sent to a socket there."
-        raise CredentialsError(msg, _REMEDY_FOLDER)
-    if not path.exists():
-        return
-    status = path.stat()
+    path = Path(target.removeprefix(_PREFIX)).absolute()
+    try:
+        for folder in (path.parent, path.parent.resolve()):
+            _check_folder(folder)
+        if not path.exists():
+            return
+        status = path.stat()
+    except OSError as error:
+        msg = f"{path} cannot be looked at: {error.strerror}."
+        raise CredentialsError(msg, _REMEDY) from None
     if not stat.S_ISSOCK(status.st_mode) or not _is_ours(status, _OTHERS_ANY):
         msg = f"{path} is not a socket that only its owner may open."
         raise CredentialsError(msg, _REMEDY)
+
+
+def _check_folder(folder: Path) -> None:
+    """Check that nobody else could put something at a place in a folder, made or not.
+
+    Raises:
+        CredentialsError: If others may make files in it, or in the first folder above it that there
+            is; or if they may put another in its place.
+    """
+    there, *above = [one for one in (folder, *folder.parents) if one.exists()]
+    links = [one for one in (there, *above) if one.is_symlink()]
+    is_safe = _is_ours(there.stat(), _OTHERS_WRITE)
+    is_safe &= all(_is_ours(link.lstat(), 0) for link in links)
+    is_safe &= all(_keeps_names(one.stat()) for one in above)
+    if not is_safe:
+        msg = f"others may make files in {there}, so nothing is sent to a socket there."
+        raise CredentialsError(msg, _REMEDY_FOLDER)
+
+
+def _keeps_names(status: os.stat_result) -> bool:
+    """Return whether others cannot rename what is ours in a folder."""
+    is_sticky = bool(status.st_mode & stat.S_ISVTX)
+    return _is_ours(status, 0 if is_sticky else _OTHERS_WRITE)
 
 
 def _is_ours(status: os.stat_result, others: int) -> bool:

@@ -55,5 +55,9 @@ def _cells(run: RunSummaryPort) -> tuple[str, ...]:
         run.mechanism,
         run.opened_at[:_TO_SECONDS].replace("T", " "),
         f"{run.used_steps:,} of {run.num_steps:,}",
-        "open" if run.is_open else f"closed: {run.close_reason}",
+        "open" if run.is_open else _closed(run.close_reason),
     )
+
+
+def _closed(reason: str) -> str:
+    return reason if reason.startswith("closed") else f"closed: {reason}"

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, cast, final
+from urllib.parse import quote
 
 import grpc
 from pydantic import ValidationError
@@ -142,10 +143,10 @@ def _encode(**answer: object) -> bytes:
 def _address(path: Path) -> Iterator[str]:
     """Give an address for gRPC; a path that is too long for a socket goes by its folder."""
     if len(os.fsencode(path.absolute())) < _LONGEST_PATH:
-        yield f"unix:{path.absolute()}"
+        yield f"unix:{quote(str(path.absolute()))}"  # gRPC decodes it like a URL
         return
     folder = os.open(path.parent, os.O_RDONLY)
     try:
-        yield f"unix:/proc/self/fd/{folder}/{path.name}"
+        yield f"unix:/proc/self/fd/{folder}/{quote(path.name)}"
     finally:
         os.close(folder)

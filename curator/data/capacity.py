@@ -44,14 +44,15 @@ def capacity_warning(facts: DatasetFacts) -> str | None:
     Args:
         facts: What the steward declares.
     """
-    enough = enough_rows(_mean(facts))
-    most = facts.max_size * (facts.max_records_per_group or 1)
-    if facts.capacity >= min(enough, most):
+    records = facts.max_records_per_group or 1
+    enough = enough_rows(_mean(facts) * records)
+    if facts.capacity >= min(enough, facts.max_size * records):
         return None
+    of_groups = f" with {records} records of each group" if records > 1 else ""
     return (
-        f"capacity {facts.capacity} is below q n + 8 sqrt(q n), which is {enough}: samples at the "
-        "largest sampling rate will be cut now and then, and the capacity never changes; a "
-        "smaller rate of a run helps"
+        f"capacity {facts.capacity} is below q n + 8 sqrt(q n){of_groups}, which is {enough}: "
+        "samples at the largest sampling rate will be cut now and then, and the capacity never "
+        "changes; a smaller rate of a run helps"
     )
 
 

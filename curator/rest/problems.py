@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problems, in constant words; nothing of the request is repeated."""
+"""Errors as RFC 9457 problems: constant words, and the same public detail as over gRPC."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Numbers(BaseModel):
 
 
 class Problem(BaseModel):
-    """An error: what happened in constant words, and what to do next."""
+    """An error: what happened, with a public detail where there is one, and what to do next."""
 
     type: str
     title: str
@@ -72,7 +72,7 @@ def problem_of(error: errors.CuratorError, request_id: str) -> JSONResponse:
     """Return the answer for an error.
 
     Args:
-        error: What happened; its own text stays here.
+        error: What happened; of its own text only the public detail leaves.
         request_id: So that the steward can find the log line.
     """
     status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)

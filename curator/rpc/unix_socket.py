@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 from curator.identity.listen import PortUnavailable
 
@@ -33,7 +34,7 @@ def bind_unix_socket(path: Path, bind: Callable[[str], int]) -> None:
     if len(os.fsencode(path)) > LONGEST_PATH or not path.is_absolute():
         msg = f"{path}: the path of a Unix socket must be absolute, of {LONGEST_PATH} bytes at most"
         raise PortUnavailable(msg)
-    if path.parent.exists() and not _is_ours(path.parent.stat()):
+    if _others_may_write(path.parent):
         msg = (
             f"others may make files in {path.parent}, so analysts trust no socket there; choose a "
             "folder for unix_socket that only the curator's user may write to"
@@ -43,7 +44,7 @@ def bind_unix_socket(path: Path, bind: Callable[[str], int]) -> None:
         if _is_socket(path):
             path.unlink()
         with _only_for_owner():
-            bind(f"unix:{path}")
+            bind(f"unix:{quote(str(path))}")  # gRPC decodes it like a URL
         path.chmod(0o600)
     except (OSError, RuntimeError):
         msg = f"cannot listen on {path}; choose another unix_socket"
@@ -64,9 +65,13 @@ def _is_socket(path: Path) -> bool:
     return path.exists() and stat.S_ISSOCK(path.lstat().st_mode)
 
 
-def _is_ours(folder: os.stat_result) -> bool:
-    """Return whether only this user, or root, may make files in a folder."""
-    return folder.st_uid in {os.getuid(), 0} and not folder.st_mode & _OTHERS_WRITE
+def _others_may_write(folder: Path) -> bool:
+    """Return whether others than this user and root may make files in a folder that there is."""
+    try:
+        status = folder.stat()
+    except OSError:  # binding says what is wrong
+        return False
+    return status.st_uid not in {os.getuid(), 0} or bool(status.st_mode & _OTHERS_WRITE)
 
 
 @contextmanager

@@ -2,8 +2,8 @@
 
 Noise, refinement words and sampling words come from separate streams. Keystream that was taken is
 never derived again: keys live only in this object, are replaced after every mebibyte and in a
-forked child, and there is no way to seed them. Who reads this memory later finds no key of older
-noise.
+forked child, and there is no way to seed them. Who reads this memory later finds no key of noise
+that is older than that.
 """
 
 from __future__ import annotations

@@ -39,6 +39,11 @@ class Planned:
         return 0 < self.num_steps <= self.affordable_steps and not self.limits.obstacle
 
     @property
+    def wanted_steps(self) -> int:
+        """Steps that somebody wants; a release is wanted whatever it affords."""
+        return max(1, self.num_steps) if self.is_one_release else self.num_steps
+
+    @property
     def what(self) -> str:
         """What is asked, in words."""
         return "the release" if self.is_one_release else f"{self.num_steps:,} steps"
@@ -70,8 +75,8 @@ def _refused(planned: Planned) -> Iterator[str]:
     limits, price = planned.limits, planned.price
     if limits.obstacle:
         yield f"no run would be opened now: {limits.obstacle}"
-    steps, affordable = planned.num_steps, planned.affordable_steps
-    if steps <= affordable:
+    affordable = planned.affordable_steps
+    if planned.wanted_steps <= affordable:
         return
     affords = f"affords {affordable:,} steps" if affordable else "affords none"
     if planned.is_one_release:
@@ -129,9 +134,10 @@ def _sampling(planned: Planned) -> Iterator[str]:
 
 def _more_noise(planned: Planned, parse: Callable[[float], ServedMechanism]) -> Iterator[str]:
     """Say with which noise that which would be refused is affordable."""
-    if planned.limits.obstacle or planned.num_steps <= planned.affordable_steps:
+    wanted = planned.wanted_steps
+    if planned.limits.obstacle or wanted <= planned.affordable_steps:
         return
-    least = noise_that_would_do(planned.limits, parse, planned.num_steps, planned.noise_multiplier)
+    least = noise_that_would_do(planned.limits, parse, wanted, planned.noise_multiplier)
     if least is not None:
         yield f"with noise_multiplier {least:g} {planned.what} would fit"
 

@@ -136,5 +136,5 @@ def _point(limits: Limits, price: Price, noise: float, count: int, affordable: i
         noise_multiplier=noise,
         num_steps=count,
         epsilon_after=limits.epsilon_after(price, count),
-        fits=0 < count <= affordable,
+        fits=0 < count <= affordable and not limits.obstacle,
     )

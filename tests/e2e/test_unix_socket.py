@@ -11,6 +11,7 @@ import grpc
 import pytest
 
 import analyst
+from analyst.client.unix_socket import grpc_target
 from analyst.errors import AnalystError, CredentialsError
 from curator.bootstrap import create_curator
 from curator.config import CuratorConfig, GrpcSection, RestSection
@@ -26,7 +27,7 @@ def config(path: Path) -> CuratorConfig:
 
 
 def test_steps_over_a_socket(tmp_path: Path) -> None:
-    folder, path = digits_folder(tmp_path / "c"), tmp_path / "g.sock"
+    folder, path = digits_folder(tmp_path / "c%41 ?"), tmp_path / "g%65 1.sock"
     target = f"unix:{path}"
     curator = create_curator(folder, config(path))
     curator.start()
@@ -36,7 +37,7 @@ def test_steps_over_a_socket(tmp_path: Path) -> None:
             run = barrier.open_run("digits", "dp-sinkhorn", SINKHORN, num_steps=3)
             assert run.gradient(*batch()).shape == batch()[0].shape
             run.close()
-        with grpc.insecure_channel(target) as channel:
+        with grpc.insecure_channel(grpc_target(target)) as channel:
             stub = service_pb2_grpc.WeirServiceStub(channel)
             with pytest.raises(grpc.RpcError) as refused:
                 stub.ListDatasets(dataset_pb2.ListDatasetsRequest())

@@ -97,7 +97,7 @@ class FakeRunSummary:
 
     @property
     def close_reason(self) -> str:
-        return "" if self.is_open else "by the analyst"
+        return "" if self.is_open else "closed by the analyst"
 
     @property
     def closed_at(self) -> str:

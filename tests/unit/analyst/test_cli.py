@@ -126,7 +126,8 @@ def test_a_forgotten_run_is_found_and_closed(
     assert main(["runs", *access], connect=connect_to(barrier)) == ExitCode.OK
     text = capsys.readouterr().out
     assert text.index("0 of 3") < text.index("2 of 2")  # the latest first
-    assert "closed: by the analyst" in text
+    assert "closed by the analyst" in text
+    assert "closed: closed" not in text
     assert "'analyst close RUN'" in text
 
     assert main(["runs", "--open", "--json", *access], connect=connect_to(barrier)) == ExitCode.OK

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from analyst.client.unix_socket import check_unix_socket
+from analyst.client.unix_socket import check_unix_socket, grpc_target
 from analyst.errors import CredentialsError
 
 
@@ -28,7 +28,35 @@ def test_the_own_socket_in_the_own_folder(path: Path) -> None:
     check_unix_socket(f"unix:{path}")
     path.unlink()
     check_unix_socket(f"unix:{path}")  # the curator may come back
-    check_unix_socket(f"unix:{path}/nowhere/g.sock")
+    path.parent.rmdir()
+    check_unix_socket(f"unix:{path}")  # it may make its folder again, and nobody else
+
+
+def test_a_folder_that_is_missing_where_others_may_make_it(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    with pytest.raises(CredentialsError, match="others may make files"):
+        check_unix_socket(f"unix:{tmp_path}/not/there/g.sock")
+
+
+def test_a_folder_that_others_may_put_another_in_the_place_of(path: Path) -> None:
+    path.parent.parent.chmod(0o1777)  # as /tmp: they cannot
+    check_unix_socket(f"unix:{path}")
+    path.parent.parent.chmod(0o777)
+    with pytest.raises(CredentialsError, match="others may make files"):
+        check_unix_socket(f"unix:{path}")
+
+
+def test_a_link_is_followed_to_where_it_leads(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(path.parent)
+    check_unix_socket(f"unix:{tmp_path}/link/g.sock")
+    path.parent.chmod(0o777)
+    with pytest.raises(CredentialsError, match="others may make files"):
+        check_unix_socket(f"unix:{tmp_path}/link/g.sock")
+
+
+def test_grpc_is_given_a_path_that_it_decodes_to_the_same() -> None:
+    assert grpc_target("unix:/op%65n/g 1.sock") == "unix:/op%2565n/g%201.sock"
+    assert grpc_target("localhost:50051") == "localhost:50051"
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o606, 0o660])

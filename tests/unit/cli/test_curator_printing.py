@@ -129,6 +129,17 @@ def test_a_mistyped_option_is_told_from_its_nearest(capsys: pytest.CaptureFixtur
     assert "arguments: --dier weir (did you mean --dir?)" in capsys.readouterr().err
 
 
+def test_what_the_program_says_itself_is_no_fault(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weir = folder / "weir"
+    argv = ["serve", "--dir", str(weir), "--insecure-loopback", "--grpc-host", "192.0.2.1"]
+    assert main([*argv, "--grpc-port", "0", "--rest-port", "0"]) == ExitCode.FAILED
+    error = capsys.readouterr().err
+    assert "--insecure-loopback serves 127.0.0.1 or ::1 only" in error
+    assert "fault of this program" not in error
+
+
 def test_a_fault_is_one_line_and_a_traceback_with_debug(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
