@@ -56,6 +56,10 @@ class CuratorUnreachable(AnalystError):
     """Nothing answers at the address; the same request may be sent again."""
 
 
+class CuratorSilent(CuratorUnreachable):
+    """A whole deadline passed without an answer; the same request may be sent again."""
+
+
 class CuratorUnavailable(CuratorUnreachable):
     """The curator answers that it cannot serve this now."""
 

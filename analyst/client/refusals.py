@@ -12,6 +12,7 @@ from analyst.errors import (
     AnalystError,
     BudgetNumbers,
     CuratorFailed,
+    CuratorSilent,
     CuratorUnavailable,
     CuratorUnreachable,
     ProtocolError,
@@ -88,7 +89,7 @@ def to_exception(error: grpc.RpcError, target: str) -> AnalystError:
             "Send the same request again later, or with fewer images.",
         )
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return CuratorUnreachable(
+        return CuratorSilent(
             f"The curator at {target} did not answer in time.",
             "Send the same request again; if it stays so, ask the steward.",
         )

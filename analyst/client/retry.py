@@ -10,7 +10,13 @@ from typing import TypeVar
 import grpc
 
 from analyst.client.refusals import to_exception
-from analyst.errors import AnalystError, CuratorUnavailable, CuratorUnreachable, TooFast
+from analyst.errors import (
+    AnalystError,
+    CuratorSilent,
+    CuratorUnavailable,
+    CuratorUnreachable,
+    TooFast,
+)
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 
@@ -44,17 +50,16 @@ def persist(
     """
     until, backoff = None, _FIRST_PAUSE
     while True:
-        failed = clock()
+        began = clock()
         try:
             return attempt()
         except grpc.RpcError as error:
             problem = to_exception(error, target)
-            if error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
-                failed = clock()
         except CuratorUnreachable as error:
-            problem, failed = error, clock()
+            problem = error
         if until is None or isinstance(problem, TooFast):
-            until, backoff = failed + patience, _FIRST_PAUSE
+            silent_since = began if isinstance(problem, CuratorSilent) else clock()
+            until, backoff = silent_since + patience, _FIRST_PAUSE
         pause = max(backoff * _jitter(), _asked(problem))
         backoff = min(2 * backoff, _LONGEST_PAUSE)
         _give_up_unless_unreachable(problem, left=until - clock() - pause)

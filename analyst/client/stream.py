@@ -10,7 +10,7 @@ from typing import Final, final
 import grpc
 
 from analyst.client.channel import Connection
-from analyst.errors import CuratorUnreachable
+from analyst.errors import CuratorSilent, CuratorUnreachable
 from protos.weir.v1 import release_pb2
 
 _WATCH_SECONDS: Final = 1.0
@@ -53,7 +53,8 @@ class StepStream:
             The answer.
 
         Raises:
-            CuratorUnreachable: If no answer came, or the curator ended the stream.
+            CuratorSilent: If no answer came in time.
+            CuratorUnreachable: If the curator ended the stream.
             RpcError: As the curator refused.
         """
         self._waits_since = time.monotonic()
@@ -62,7 +63,7 @@ class StepStream:
         except grpc.RpcError:
             if self._is_late:
                 msg = f"The curator at {self._target} did not answer in {self._seconds:g} seconds."
-                raise CuratorUnreachable(msg, _REMEDY) from None
+                raise CuratorSilent(msg, _REMEDY) from None
             raise
         finally:
             self._waits_since = None

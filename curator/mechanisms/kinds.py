@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeGuard
+from typing import Protocol, TypeGuard, cast
 
 from curator.mechanisms.mechanism import (
     NumberedMechanism,
@@ -23,6 +23,15 @@ class Bounds:
 
     max_size: int | None  # units
     max_records_per_unit: int | None
+
+
+class _Specified(Protocol):
+    """What every mechanism of the catalogue has."""
+
+    @property
+    def spec(self) -> object:
+        """The public parameters of a run."""
+        ...
 
 
 _known: dict[tuple[type, type], bool] = {}
@@ -88,7 +97,7 @@ def bounds_of(mechanism: ServedMechanism) -> Bounds:
     Args:
         mechanism: Of a run.
     """
-    spec = getattr(mechanism, "spec", None)
+    spec = cast("_Specified", mechanism).spec  # one without it is refused, not taken as unbounded
     return Bounds(
         max_size=getattr(spec, "max_size", None),
         max_records_per_unit=getattr(spec, "max_records_per_unit", None),

@@ -184,6 +184,7 @@ def _compute(
     spent_and_cap: tuple[float, float],
 ) -> None:
     """Compute a charged step; whatever fails here outside the sanitizer is one opaque error."""
+    spent_epsilon, cap_epsilon = spent_and_cap
     try:
         release = _gradient(context, live, request)
     except BaseException:  # noqa: BLE001 - the text may hold anything; it stays here
@@ -200,8 +201,8 @@ def _compute(
                 Answer(
                     step=request.step,
                     release=release,
-                    spent_epsilon=spent_and_cap[0],
-                    budget_epsilon=spent_and_cap[1],
+                    spent_epsilon=spent_epsilon,
+                    budget_epsilon=cap_epsilon,
                 )
             )
             context.telemetry.step_answered(live.facts.name)

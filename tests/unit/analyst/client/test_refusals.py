@@ -59,7 +59,7 @@ def test_every_type_stands_for_a_reason_that_there_is() -> None:
     [
         (grpc.StatusCode.UNAVAILABLE, errors.CuratorUnreachable),
         (grpc.StatusCode.CANCELLED, errors.CuratorUnreachable),
-        (grpc.StatusCode.DEADLINE_EXCEEDED, errors.CuratorUnreachable),
+        (grpc.StatusCode.DEADLINE_EXCEEDED, errors.CuratorSilent),
         (grpc.StatusCode.RESOURCE_EXHAUSTED, errors.CuratorUnreachable),
         (grpc.StatusCode.UNKNOWN, errors.ProtocolError),
         (grpc.StatusCode.INTERNAL, errors.ProtocolError),
