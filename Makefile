@@ -33,8 +33,9 @@ lint: $(STAMP) ## style, import contracts, generated stubs
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/protos.py --check
 
+# mypy joins types in the order of a set, which differs from run to run without a fixed seed.
 types: $(STAMP) ## mypy in strict mode
-	$(BIN)/mypy
+	PYTHONHASHSEED=0 $(BIN)/mypy
 
 unit: $(STAMP) ## unit, contract, property, statistical and architecture tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests --ignore=tests/e2e --ignore=tests/browser $(TIMED:%=--ignore=%)

@@ -11,6 +11,7 @@ Shape legend: N images, D pixels, H hidden units, E entries of a code, P paramet
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -136,7 +137,9 @@ def _leaky(values: Tensor) -> Tensor:
     return leaky_relu(values, SLOPE)
 
 
-_ACTIVATIONS = dict(zip(_LAYERS, (_leaky, softsign, _leaky, torch.tanh), strict=True))
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = dict(
+    zip(_LAYERS, (_leaky, softsign, _leaky, torch.tanh), strict=True)
+)
 
 
 def _layer(parameters: Parameters, name: str, inputs: Tensor) -> Tensor:
