@@ -59,12 +59,12 @@ def add_dataset(
             another name, or the capacity would cut most samples.
         DatasetExists: If the name is taken; a budget never changes.
     """
-    check_capacity(facts)
     with _alone(folder):
         registered = _registered_names(folder)
         if facts.name in registered:
             msg = f"'{facts.name}' is registered already; its budget and facts never change"
             raise DatasetExists(msg)
+        check_capacity(facts)
         datasets = folder.images(facts.name).parent
         sweep_partial(datasets)
         images, survey = ingest_source(source, options or SourceOptions(), datasets, progress)

@@ -7,11 +7,12 @@ and live in the ledger.
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from curator.divergences.backend_names import Backend
 from curator.plain_words import in_plain_words
@@ -115,12 +116,22 @@ class LimitsSection(_Section):
     idle_hours: float = Field(default=24.0, gt=0, le=8760, allow_inf_nan=False)
 
 
+_DEVICE: Final = re.compile(r"cpu|cuda(:\d{1,2})?")
+
+
+def _device(name: str) -> str:
+    if not _DEVICE.fullmatch(name):
+        msg = f'{name!r} is none of "cpu", "cuda" and "cuda:NUMBER"'
+        raise ValueError(msg)
+    return name
+
+
 class ComputeSection(_Section):
     """What the curator may use of the machine."""
 
     threads: int = Field(default=1, ge=0, le=1024)
     solver: Backend = Field(default=Backend.AUTO, strict=False)
-    device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d{1,2})?)$")
+    device: Annotated[str, AfterValidator(_device)] = "cpu"
     ray_workers: int = Field(default=0, ge=0, le=4096)
     ray_address: str = ""
 

@@ -40,12 +40,12 @@ def check_made_by(synthetic: LabelledImages, directory: Path) -> None:
 
     Raises:
         EvaluationError: If they say another run than the newest checkpoint.
-        CheckpointError: If that checkpoint is damaged.
+        CheckpointError: If what that checkpoint says of itself is damaged.
     """
     store = checkpoint_store(directory)
     if not synthetic.run_id or not store.exists():
         return
-    _, manifest = store.load()
+    manifest = store.manifest()
     if manifest.run_id != synthetic.run_id:
         message = (
             f"the images are of run {synthetic.run_id}, and {directory} holds {manifest.run_id}"

@@ -11,9 +11,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 from safetensors import SafetensorError
 from safetensors.torch import load, save
@@ -23,6 +24,7 @@ from analyst.training.errors import CheckpointError as CheckpointError
 
 FORMAT = 1
 _STEM = "checkpoint-"
+_Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,13 +90,24 @@ class CheckpointStore:
         Raises:
             CheckpointError: If there is none, or the newest is damaged.
         """
+        return self._newest(_read)
+
+    def manifest(self) -> Manifest:
+        """Read what the newest checkpoint says of itself, without its tensors.
+
+        Raises:
+            CheckpointError: If there is none, or the newest says nothing that can be read.
+        """
+        return self._newest(_read_manifest)
+
+    def _newest(self, read: Callable[[Path], _Read]) -> _Read:
         manifests = self._manifests()
         if not manifests:
             message = f"there is no checkpoint in {self.directory}"
             raise CheckpointError(message, "Check the run's folder, or start without --resume.")
         newest = manifests[-1]
         try:
-            return _read(newest)
+            return read(newest)
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             message = f"checkpoint {newest} is damaged: {error}"
             raise CheckpointError(message, _remedy(newest, manifests[:-1])) from None
@@ -115,17 +128,26 @@ class CheckpointStore:
                 path.unlink()
 
 
-def _read(path: Path) -> tuple[dict[str, Tensor], Manifest]:
-    words = json.loads(path.read_bytes())
+def _words(path: Path) -> dict[str, Any]:
+    words: dict[str, Any] = json.loads(path.read_bytes())
     if words["format"] != FORMAT:
         msg = f"format {words['format']} is not {FORMAT}"
         raise ValueError(msg)
+    return words
+
+
+def _read_manifest(path: Path) -> Manifest:
+    words = _words(path)
+    return Manifest(**{name: words[name] for name in Manifest.__dataclass_fields__})
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], Manifest]:
+    words = _words(path)
     payload = (path.parent / Path(words["tensors"]).name).read_bytes()
     if hashlib.sha256(payload).hexdigest() != words["sha256"]:
         msg = f"{words['tensors']} does not have the SHA-256 that the manifest names"
         raise ValueError(msg)
-    manifest = Manifest(**{name: words[name] for name in Manifest.__dataclass_fields__})
-    return load(payload), manifest
+    return load(payload), _read_manifest(path)
 
 
 def _remedy(damaged: Path, previous: list[Path]) -> str:

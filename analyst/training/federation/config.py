@@ -20,20 +20,28 @@ import tomllib
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
+from analyst.client.address import address_problem
 from analyst.training.federation.errors import FederationError
 from analyst.training.federation.rule import Combine, OnLoss
 
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
+def _checked(address: str) -> str:
+    if problem := address_problem(address):
+        msg = f"{address!r}: {problem}"
+        raise ValueError(msg)
+    return address
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
 class MemberConfig:
     """One curator of a federation."""
 
-    address: Annotated[str, Field(min_length=1)]  # HOST:PORT or unix:/path
+    address: Annotated[str, AfterValidator(_checked)]  # HOST:PORT or unix:/path
     name: str = ""  # the address if empty
     credentials: Path | None = None
     insecure_loopback: bool = False
@@ -84,7 +92,7 @@ def load_federation(path: Path) -> FederationConfig:
         raise FederationError(message, "Correct the file at that place.") from None
     except ValidationError as error:
         lines = [
-            f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}"
+            f"{'.'.join(map(str, item['loc']))}: {item['msg'].removeprefix('Value error, ')}"
             for item in error.errors(include_url=False)
         ]
         message = f"{path} is not valid:\n  " + "\n  ".join(lines)

@@ -6,7 +6,7 @@ import argparse
 import shlex
 from pathlib import Path
 
-from analyst.client.unix_socket import is_unix_socket
+from analyst.client.address import address_problem
 from analyst.training.federation.config import (
     FederationConfig,
     MemberConfig,
@@ -68,9 +68,8 @@ def access_problem(arguments: argparse.Namespace) -> str | None:
     """Return what is wrong with addresses and credentials of a command line; None if nothing is."""
     curators, credentials = arguments.curator or [], arguments.credentials or []
     for address in curators:
-        host, _, port = address.rpartition(":")
-        if not is_unix_socket(address) and not (host and port.isdecimal()):
-            return f"--curator {address}: HOST:PORT is needed, such as localhost:50051"
+        if problem := address_problem(address):
+            return f"--curator {address}: {problem}"
     if arguments.federation is not None:
         return "--federation names the credentials in its file" if credentials else None
     if len(credentials) == len(curators) or (arguments.insecure_loopback and not credentials):

@@ -49,6 +49,8 @@ def test_a_file_is_read_and_its_paths_are_seen_from_its_folder(tmp_path: Path) -
     [
         ("weight = 2.0", "weight = 0.0", "curator.0.weight"),
         ("weight = 2.0", "wieght = 2.0", "wieght"),
+        ("org:50051", "org", "curator.0.address: 'north.example.org': HOST:PORT is needed"),
+        ("north.example.org:50051", "", "curator.0.address: '': HOST:PORT is needed"),
         ("round-robin", "median", "combine"),
         ("insecure_loopback = true", "", "has no credentials"),
         ("[[curator]]", "[curator", "not a federation in TOML"),

@@ -1,4 +1,4 @@
-"""Every error class of the curator, and one example of each."""
+"""Every error class of the curator itself, and one example of each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ NUMBERS = BudgetNumbers(budget=10.0, spent=1.5, reserved=9.5, asked=11.0, remain
 
 
 def tree(kind: type[CuratorError] = CuratorError) -> list[type[CuratorError]]:
-    return [kind, *(one for child in kind.__subclasses__() for one in tree(child))]
+    known = [child for child in kind.__subclasses__() if child.__module__.startswith("curator.")]
+    return [kind, *(one for child in known for one in tree(child))]  # none that a test has made
 
 
 def example(kind: type[CuratorError]) -> CuratorError:

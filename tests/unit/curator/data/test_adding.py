@@ -15,6 +15,7 @@ from curator.data.errors import SourceError
 from curator.data.options import SourceOptions
 from curator.data.store import open_store
 from curator.folder import CuratorFolder, initialise
+from curator.ledger.ledger import DatasetExists
 from curator.open_ledger import open_ledger_reader
 from tests.fakes.awkward import encoded, grey
 from tests.fakes.facts import small_facts
@@ -105,6 +106,15 @@ def test_what_a_killed_command_left_is_removed(tmp_path: Path, photos: Path) -> 
     assert added.survey.images == 3
     for path in [folder.images("small"), *folder.images("small").iterdir()]:
         assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_name_that_is_taken_is_told_before_anything_else(tmp_path: Path, photos: Path) -> None:
+    folder = initialise(tmp_path / "curator")
+    facts = FACTS.model_copy(update={"name": "first"})
+    add_dataset(folder, facts, str(photos), OPTIONS)
+    low = facts.model_copy(update={"sampling_rate": 1.0, "capacity": 1})
+    with pytest.raises(DatasetExists):  # a replica adds what was registered before capacities were
+        add_dataset(folder, low, str(photos), OPTIONS)
 
 
 def test_a_refused_file_leaves_nothing(folder: CuratorFolder, photos: Path) -> None:
