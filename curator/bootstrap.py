@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import signal
 import socket
 import threading
@@ -20,29 +19,24 @@ import torch
 from curator.administration.channel import CommandServer
 from curator.administration.execute import execute
 from curator.config import CuratorConfig
-from curator.data.errors import SourceError
-from curator.data.sampling import PrivateRecords
-from curator.data.store import open_store
 from curator.divergences.backend import choose_backend
 from curator.divergences.device import choose_device
 from curator.divergences.placement import place_critics
-from curator.errors import UnknownDataset
 from curator.folder import CuratorFolder
-from curator.ledger.problems import HolderLost, LedgerConflict
-from curator.ledger.records import DatasetState, DatasetStatus
+from curator.ledger.problems import HolderLost
 from curator.ledger.sql import SqlLedger
+from curator.load_datasets import load_dataset, load_datasets
 from curator.open_ledger import open_ledger
-from curator.privacy.facts import DATASET_NAME, DatasetFacts
 from curator.rest.app import create_app
 from curator.rest.server import RestConfig, RestServer
 from curator.rpc.identity import KnownCallers
 from curator.rpc.server import RpcConfig, RpcServer, create_server
 from curator.sanitizer.entropy import OsEntropy
 from curator.sanitizer.prefetched import PrefetchedNoise
-from curator.service.context import Context, ServedDataset
+from curator.service.context import Context
 from curator.service.idle_runs import IdleRuns
 from curator.service.in_turn import InTurn
-from curator.service.rehearsal import check_not_mixed
+from curator.service.relinquish_runs import relinquish_runs
 from curator.service.response_slot import ResponseSlot
 from curator.service.state_folder import StateFolder
 from curator.telemetry.requests import Telemetry
@@ -75,6 +69,7 @@ class Curator:
     draining: threading.Event
     end_idle_runs: Callable[[], None]
     end_setups: Callable[[], None]
+    relinquish_runs: Callable[[], None]
 
     def start(self) -> None:
         """Begin to answer."""
@@ -103,6 +98,7 @@ class Curator:
         self.rest.stop()
         self.administration.stop()
         self.noise.stop()
+        self.relinquish_runs()
         was_lost = self.tenure.is_lost()
         self.tenure.end()
         self.ledger.close()
@@ -202,6 +198,7 @@ def create_curator(
         draining=draining,
         end_idle_runs=IdleRuns(context, config.limits.idle_hours * 3600).end,
         end_setups=context.setups.stop,
+        relinquish_runs=lambda: relinquish_runs(context),
     )
 
 
@@ -213,64 +210,6 @@ def drain_on_signals(curator: Curator) -> None:
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: curator.draining.set())
-
-
-def load_datasets(folder: CuratorFolder, ledger: SqlLedger) -> dict[str, ServedDataset]:
-    """Open every data set that the ledger knows, checking the stored images.
-
-    Args:
-        folder: Where the images are.
-        ledger: Which data sets there are, with their public facts.
-
-    Returns:
-        The data sets by name.
-
-    Raises:
-        SourceError: If stored images are damaged, or have another unit than the ledger says.
-        LedgerConflict: If there are private data and a rehearsal.
-    """
-    states = ledger.datasets()
-    check_not_mixed(state.registration.name for state in states)
-    return {state.registration.name: _load(folder, state) for state in states}
-
-
-def load_dataset(folder: CuratorFolder, ledger: SqlLedger, name: str) -> ServedDataset | None:
-    """Open a data set that was added while this curator served.
-
-    Args:
-        folder: Where the images are.
-        ledger: Which data sets there are.
-        name: As a caller gave it.
-
-    Returns:
-        The data set, None if there is none that can be served, or it and a rehearsal are mixed.
-    """
-    if not DATASET_NAME.fullmatch(name):
-        return None
-    try:
-        check_not_mixed(one.registration.name for one in ledger.datasets())
-        return _load(folder, ledger.dataset(name))
-    except (UnknownDataset, SourceError, LedgerConflict):
-        return None
-
-
-def _load(folder: CuratorFolder, state: DatasetState) -> ServedDataset:
-    """Open one data set; an erased one has no records, and loses what a crash left of them.
-
-    Raises:
-        SourceError: If stored images are damaged, or have another unit than the ledger says.
-    """
-    facts = DatasetFacts.model_validate_json(state.registration.facts_json)
-    path = folder.images(facts.name)
-    if state.status is DatasetStatus.ERASED:
-        shutil.rmtree(path, ignore_errors=True)
-        StateFolder(folder.states).forget_dataset(facts.name)
-        return ServedDataset(facts=facts, records=None)
-    images = open_store(path)
-    if images.max_per_group != facts.max_records_per_group:
-        msg = f"{facts.name}: the stored images have another unit than the ledger says"
-        raise SourceError(msg)
-    return ServedDataset(facts=facts, records=PrivateRecords(images, facts.max_size))
 
 
 def _states(folder: CuratorFolder, ledger: SqlLedger) -> StateFolder:

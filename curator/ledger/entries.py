@@ -68,6 +68,16 @@ class SetupStored:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RunRelinquished:
+    """A run's holder let go of it; the steps that it had charged and not begun came back."""
+
+    run_id: str
+    holder: str
+    epoch: int
+    used: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RunClosed:
     """A run ended; what it did not use returned to the budget."""
 
@@ -122,7 +132,7 @@ class SpendAdded:
     reason: str
 
 
-RunEvent = RunAdopted | MarkAdvanced | SetupBegun | SetupStored | RunClosed
+RunEvent = RunAdopted | MarkAdvanced | SetupBegun | SetupStored | RunRelinquished | RunClosed
 Decision = CapLowered | ShareSet | PolicySet | StatusSet | SpendAdded
 Happening = DatasetRegistered | RunOpened | RunEvent | Decision
 
@@ -133,6 +143,7 @@ _RUN_EVENTS: Final[dict[str, type[RunEvent]]] = {
     "mark-advanced": MarkAdvanced,
     "setup-begun": SetupBegun,
     "setup-stored": SetupStored,
+    "run-relinquished": RunRelinquished,
     "run-closed": RunClosed,
 }
 _DECISIONS: Final[dict[str, type[Decision]]] = {

@@ -1,4 +1,4 @@
-"""What a ledger promises: nothing is used before it is written, and nothing written is un-spent.
+"""What a ledger promises: nothing is used before it is written, and nothing used is un-spent.
 
 Spent is the cost of every run up to its durable mark, with its setup once begun. Reserved is the
 same with the whole declared cost of every open run. Both are recomputed from the runs inside the
@@ -121,6 +121,15 @@ class Ledger(Protocol):
         The mark never falls (`LedgerConflict`); the present mark again writes nothing; past the
         declared steps the answer is `RunClosed`. A setup with a cost must have begun before. What
         the steward decided since the opening holds as for `open_run`, of what is spent.
+        """
+        ...
+
+    def relinquish_run(self, run_id: str, holder: str, epoch: int, used: int) -> RunState:
+        """Let go of a run that stays open; charged steps that were not begun are unspent again.
+
+        `used` is the exact number of steps begun, from `answered` to the mark, else
+        `LedgerConflict`. After that the holder can do nothing with the run, so none of what came
+        back can be used without a new charge; anybody may adopt it, at once.
         """
         ...
 

@@ -103,6 +103,12 @@ class MemoryLedger:
             kinds.MarkAdvanced(run_id=run_id, holder=holder, epoch=epoch, used=used)
         )
 
+    def relinquish_run(self, run_id: str, holder: str, epoch: int, used: int) -> RunState:
+        """See `Ledger`."""
+        return self._happen(
+            kinds.RunRelinquished(run_id=run_id, holder=holder, epoch=epoch, used=used)
+        )
+
     def begin_setup(self, run_id: str, holder: str, epoch: int) -> RunState:
         """See `Ledger`."""
         return self._happen(kinds.SetupBegun(run_id=run_id, holder=holder, epoch=epoch))

@@ -18,6 +18,8 @@ from curator.privacy.event import PrivacyEvent, check_num_steps
 ACCOUNTANT: Final = RULE_NAME
 
 NOTHING: Final = Cost.zero()
+NOBODY: Final = ""
+"""The holder of a run that was relinquished and not adopted since."""
 
 Use = tuple[Cost, int]
 """A cost, and how often it counts."""
@@ -107,8 +109,9 @@ class RunOpening:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunState:
-    """A run as the ledger holds it. `used` is the durable mark, exact once the run is closed.
+    """A run as the ledger holds it.
 
+    `used` is the durable mark, exact once the run is closed or relinquished.
     `answered` is the mark at the last takeover: what an earlier holder may have answered, and so
     the least that a close can return to.
     """

@@ -21,7 +21,7 @@ from sqlalchemy import (
     event,
 )
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 
 metadata = MetaData()
 

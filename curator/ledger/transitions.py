@@ -8,7 +8,7 @@ from typing import Final, assert_never
 from curator.errors import RunClosed
 from curator.ledger import entries
 from curator.ledger.problems import HolderLost, LedgerConflict
-from curator.ledger.records import DatasetState, DatasetStatus, RunState, RunStatus
+from curator.ledger.records import NOBODY, DatasetState, DatasetStatus, RunState, RunStatus
 
 FOLLOWERS: Final = {
     DatasetStatus.ACTIVE: {DatasetStatus.PAUSED, DatasetStatus.RETIRED, DatasetStatus.ERASED},
@@ -59,10 +59,7 @@ def after(run: RunState, event: entries.RunEvent, at: str) -> RunState:
     """
     if not run.is_open:
         raise RunClosed
-    if not isinstance(event, entries.RunAdopted) and (event.holder, event.epoch) != (
-        run.holder,
-        run.epoch,
-    ):
+    if not isinstance(event, entries.RunAdopted) and not _is_held(run, event.holder, event.epoch):
         raise HolderLost
     match event:
         case entries.RunAdopted(holder=holder):
@@ -76,16 +73,27 @@ def after(run: RunState, event: entries.RunEvent, at: str) -> RunState:
             _require(holds=run.setup_begun, otherwise="the setup has not begun")
             _require(holds=not run.setup_digest, otherwise="the setup is stored already")
             return replace(run, setup_digest=digest)
-        case entries.RunClosed(used=used, reason=reason):
-            _require(
-                holds=type(used) is int and run.answered <= used <= run.used,
-                otherwise="a run closes between what was answered and its mark",
-            )
-            return replace(
-                run, used=used, status=RunStatus.CLOSED, close_reason=reason, closed_at=at
-            )
+        case entries.RunRelinquished() | entries.RunClosed() as end:
+            return _let_go(run, end, at)
         case _ as never:
             assert_never(never)
+
+
+def _is_held(run: RunState, holder: str, epoch: int) -> bool:
+    """Whether this holder may change a run; nobody may until it is adopted if nobody holds it."""
+    return run.holder != NOBODY and (holder, epoch) == (run.holder, run.epoch)
+
+
+def _let_go(run: RunState, end: entries.RunRelinquished | entries.RunClosed, at: str) -> RunState:
+    _require(
+        holds=type(end.used) is int and run.answered <= end.used <= run.used,
+        otherwise="a run is closed or relinquished between what was answered and its mark",
+    )
+    if isinstance(end, entries.RunRelinquished):
+        return replace(run, used=end.used, holder=NOBODY)
+    return replace(
+        run, used=end.used, status=RunStatus.CLOSED, close_reason=end.reason, closed_at=at
+    )
 
 
 def _advanced(run: RunState, used: int) -> RunState:

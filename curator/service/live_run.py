@@ -85,6 +85,7 @@ class LiveRun:
     released: Release | None = None  # of a mechanism that releases once
     held: HeldState | None = None  # of a mechanism that keeps a state
     closed: bool = False
+    relinquished: bool = False  # open, and not this process's any more
     touched_at: float = 0.0  # monotonic seconds of the last claim
     spent_epsilon: float = 0.0
     cap_epsilon: float = 0.0  # what the steward allows

@@ -66,6 +66,7 @@ def release_gradient(context: Context, caller: Caller, request: StepRequest) -> 
         DatasetRetired: If the steward has retired it.
         BudgetExhausted: If a cap was lowered since the run was opened.
         LedgerUnavailable: If the charge cannot be made durable, or the run is not held here.
+        Unavailable: If this process is ending and has let go of the run.
     """
     context.check_holder()
     live = live_run(context, caller, request.run_id)
@@ -112,9 +113,12 @@ def _check_order(live: LiveRun, step: int) -> None:
 
     Raises:
         RunClosed: If there is no next step.
+        Unavailable: If this process has let go of the run.
         StepLost: If the step was used already.
         StepOutOfOrder: If it lies ahead.
     """
+    if live.relinquished:
+        raise Unavailable
     if live.closed or step > live.num_steps:
         raise RunClosed
     if step <= live.used:

@@ -54,6 +54,8 @@ class RunContract:
         with pytest.raises(HolderLost):
             self.ledger.advance_mark("r", holder, epoch, 0)
         with pytest.raises(HolderLost):
+            self.ledger.relinquish_run("r", holder, epoch, 0)
+        with pytest.raises(HolderLost):
             self.ledger.close_run("r", holder, epoch, 0, "")
         assert self.ledger.head() == before
 
@@ -85,6 +87,63 @@ class RunContract:
             self.ledger.close_run("r", "new", 2, 5, "")
         assert self.ledger.close_run("r", "new", 2, 6, "").used == 6
 
+    # Letting go
+
+    @pytest.mark.parametrize("used", [0, 3, 6])
+    def test_a_relinquished_run_stays_open_and_has_spent_what_was_begun(self, used: int) -> None:
+        self.ledger.open_run(opening(num_steps=10), "h")
+        self.ledger.advance_mark("r", "h", 1, 6)
+        left = self.ledger.relinquish_run("r", "h", 1, used)
+        assert (left.used, left.is_open, left.holder) == (used, True, "")
+        account = self.ledger.account("d")
+        assert account.spent == event_cost(STEP) * used
+        assert account.reserved == event_cost(STEP) * 10
+        adopted = self.ledger.adopt_run("r", "new")
+        assert (adopted.used, adopted.answered, adopted.epoch) == (used, used, 2)
+        self.ledger.verify()
+
+    @pytest.mark.parametrize("holder", ["h", ""])
+    def test_nobody_can_use_what_was_relinquished_without_adopting_it(self, holder: str) -> None:
+        self.ledger.open_run(opening(setup=SETUP), "h")
+        self.ledger.begin_setup("r", "h", 1)
+        self.ledger.advance_mark("r", "h", 1, 6)
+        self.ledger.relinquish_run("r", "h", 1, 4)
+        before = self.ledger.head()
+        calls: list[Callable[[], object]] = [
+            lambda: self.ledger.advance_mark("r", holder, 1, 6),
+            lambda: self.ledger.advance_mark("r", holder, 1, 4),
+            lambda: self.ledger.store_setup("r", holder, 1, b"x"),
+            lambda: self.ledger.relinquish_run("r", holder, 1, 4),
+            lambda: self.ledger.close_run("r", holder, 1, 4, ""),
+        ]
+        for call in calls:
+            with pytest.raises(HolderLost):
+                call()
+        assert self.ledger.head() == before
+        assert self.ledger.adopt_run("r", "h").epoch == 2
+
+    @pytest.mark.parametrize("used", [-1, 3, 8, 5.5])
+    def test_neither_what_was_answered_before_nor_more_than_the_mark(self, used: int) -> None:
+        self.ledger.open_run(opening(), "h")
+        self.ledger.advance_mark("r", "h", 1, 4)
+        self.ledger.adopt_run("r", "new")
+        self.ledger.advance_mark("r", "new", 2, 7)
+        with pytest.raises(LedgerConflict):
+            self.ledger.relinquish_run("r", "new", 2, used)
+        assert self.ledger.run("r").used == 7
+
+    def test_what_two_holders_began_in_turn_all_counts(self) -> None:
+        self.ledger.open_run(opening(num_steps=10), "h")
+        for epoch, (mark, used) in enumerate([(6, 2), (5, 4), (10, 7)], start=1):
+            self.ledger.advance_mark("r", "h", epoch, mark)
+            self.ledger.relinquish_run("r", "h", epoch, used)
+            self.ledger.adopt_run("r", "h")
+        with pytest.raises(LedgerConflict):
+            self.ledger.close_run("r", "h", 4, 6, "")
+        assert self.ledger.close_run("r", "h", 4, 7, "").used == 7
+        assert self.ledger.account("d").reserved == event_cost(STEP) * 7
+        self.ledger.verify()
+
     # Closing
 
     @pytest.mark.parametrize("used", [0, 3, 6])
@@ -114,6 +173,7 @@ class RunContract:
             lambda: self.ledger.advance_mark("r", "h", 1, 1),
             lambda: self.ledger.begin_setup("r", "h", 1),
             lambda: self.ledger.store_setup("r", "h", 1, b""),
+            lambda: self.ledger.relinquish_run("r", "h", 1, 0),
             lambda: self.ledger.close_run("r", "h", 1, 0, ""),
         ]
         for call in calls:

@@ -25,6 +25,7 @@ METHODS: Final = {
     "store": "store_setup",
     "advance": "advance_mark",
     "adopt": "adopt_run",
+    "relinquish": "relinquish_run",
     "close": "close_run",
     "decide": "decide",
 }

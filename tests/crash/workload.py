@@ -79,12 +79,14 @@ class Workload:
         until = self._random.randint(max(mark, LARGEST_BLOCK + 1), STEPS)
         for step in range(mark + 1, until + 1):
             if step > mark:
-                if blocks == 1:  # nothing of the last block is left to lose
-                    run = self._ledger.adopt_run(run.run_id, self._holder)
                 mark = min(mark + self._random.randint(1, LARGEST_BLOCK), STEPS)
                 self._ledger.advance_mark(run.run_id, run.holder, run.epoch, mark)
                 blocks += 1
             self._reaper.deliver(self._say, run.run_id, step)
+            if blocks == 2:  # what is left of the block comes back
+                self._ledger.relinquish_run(run.run_id, run.holder, run.epoch, step)
+                run = self._ledger.adopt_run(run.run_id, self._holder)
+                mark, blocks = step, 3
         self._ledger.close_run(run.run_id, run.holder, run.epoch, until, "done")
 
     def _say(self, run_id: str, step: int) -> None:

@@ -129,4 +129,27 @@ def test_sigterm_finishes_what_was_begun_and_exits_0(tmp_path: Path, serve: Serv
         run.gradient(*batch())
     assert process.terminate() == 0
     shown = run_cli("curator", "budget", "--dir", str(folder.root))
-    assert "of 50 steps used" in shown.stdout
+    assert "1 of 50 steps used" in shown.stdout
+
+
+def test_restarts_in_order_cost_nothing(tmp_path: Path, serve: Serve) -> None:
+    """Each process charges blocks ahead of its steps and gives back what it did not begin."""
+    folder = digits_folder(tmp_path / "curator")
+    process = serve(folder)
+    with process.connect(patience=60.0) as barrier:
+        run = barrier.open_run("digits", "dp-sinkhorn", SINKHORN, num_steps=300)
+        for _ in range(3):
+            for _ in range(30):
+                run.gradient(*batch())
+            assert process.terminate() == 0
+            process = serve(folder, grpc_port=process.grpc_port)
+        run.gradient(*batch())
+        assert barrier.resume_run(run.run_id).next_step == 92
+    assert process.terminate() == 0
+    shown = run_cli("curator", "budget", "--dir", str(folder.root))
+    assert "91 of 300 steps used" in shown.stdout
+    ledger = SqlLedger.open_reader(folder.ledger, utc_now)
+    assert any(entry.kind == "run-relinquished" for entry in ledger.entries())
+    (totals,) = verify_export(export_jsonl(ledger))
+    assert totals.spent_epsilon == ledger.statement("digits").spent_epsilon
+    ledger.close()

@@ -112,7 +112,7 @@ class Pair:
     def federation(self, recipe: Recipe, on_loss: str) -> Iterator[Federation]:
         barriers = [process.connect(patience=1.0) for process in self.processes]
         members = [
-            Member(config=MemberConfig(address=f"site-{k}", name=f"site-{k}"), barrier=barrier)
+            Member(config=MemberConfig(address=f"site-{k}:1", name=f"site-{k}"), barrier=barrier)
             for k, barrier in enumerate(barriers)
         ]
         rule = Rule(

@@ -83,6 +83,14 @@ class ModelLedger:
         run.holder, run.epoch, run.answered = holder, run.epoch + 1, run.used
         return ""
 
+    def relinquish(self, name: str, holder: str, epoch: int, used: int) -> str:
+        run = self.runs[name]
+        outside = not run.answered <= used <= run.used
+        if refused := run.refusal(holder, epoch) or "LedgerConflict" * outside:
+            return refused
+        run.used, run.holder = used, ""
+        return ""
+
     def advance(self, name: str, holder: str, epoch: int, used: int) -> str:
         run = self.runs[name]
         if refused := run.refusal(holder, epoch):

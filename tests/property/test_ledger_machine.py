@@ -88,6 +88,13 @@ class LedgerMachine(RuleBasedStateMachine):
         self.same(self.model.adopt(name, holder), lambda: self.ledger.adopt_run(name, holder))
         return name, holder, self.model.runs[name].epoch
 
+    @rule(ticket=tickets, below=st.integers(-1, 5))
+    def relinquish(self, ticket: tuple[str, str, int], below: int) -> None:
+        if ticket[0] in self.model.runs:
+            used = self.model.runs[ticket[0]].used - below
+            expected = self.model.relinquish(*ticket, used)
+            self.same(expected, lambda: self.ledger.relinquish_run(*ticket, used))
+
     @rule(ticket=tickets, by=st.integers(-1, 12))
     def advance(self, ticket: tuple[str, str, int], by: int) -> None:
         if ticket[0] in self.model.runs:

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from curator.bootstrap import load_datasets
 from curator.folder import CuratorFolder
 from curator.ledger.entries import StatusSet
 from curator.ledger.ledger import DatasetStatus
+from curator.load_datasets import load_datasets
 from curator.service.release_gradient import release_gradient
 from curator.service.state_folder import StateFolder
 from tests.fakes.curator import ALICE, context, opened, step_request

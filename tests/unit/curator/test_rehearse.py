@@ -11,13 +11,13 @@ import pytest
 from pydantic import ValidationError
 
 from curator.add_dataset import add_dataset
-from curator.bootstrap import load_dataset, load_datasets
 from curator.config import CuratorConfig
 from curator.data.errors import SourceError
 from curator.data.options import SourceOptions
 from curator.folder import CuratorFolder, NotInitialised, initialise
 from curator.ledger.problems import LedgerConflict
 from curator.ledger.records import DatasetRegistration
+from curator.load_datasets import load_dataset, load_datasets
 from curator.open_ledger import open_ledger
 from curator.privacy.budget import MAX_EPSILON, REHEARSAL_EPSILON, Budget
 from curator.privacy.facts import DatasetFacts

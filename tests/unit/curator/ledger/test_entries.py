@@ -15,6 +15,7 @@ HAPPENINGS: list[entries.Happening] = [
     entries.MarkAdvanced(run_id="r", holder="h", epoch=1, used=2),
     entries.SetupBegun(run_id="r", holder="h", epoch=1),
     entries.SetupStored(run_id="r", holder="h", epoch=1, digest="0" * 64),
+    entries.RunRelinquished(run_id="r", holder="h", epoch=1, used=1),
     entries.RunClosed(run_id="r", holder="h", epoch=1, used=2, reason="done"),
 ]
 

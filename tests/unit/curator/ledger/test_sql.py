@@ -253,7 +253,7 @@ def test_a_reader_needs_no_writer_and_makes_no_file(ledger: SqlLedger, path: Pat
 
 def test_a_newer_ledger_is_refused_with_what_to_do(ledger: SqlLedger, path: Path) -> None:
     ledger.close()
-    edit(path, "UPDATE meta SET value = '3' WHERE key = 'schema_version'")
+    edit(path, "UPDATE meta SET value = value + 1 WHERE key = 'schema_version'")
     for opened in (SqlLedger.open_writer, SqlLedger.open_reader):
         with pytest.raises(LedgerFromTheFuture, match="newer one"):
             opened(path, CLOCK)

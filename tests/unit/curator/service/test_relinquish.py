@@ -1,0 +1,140 @@
+"""A process that ends in order gives back what it had charged ahead, and never what it began."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from curator.accounting.cost import total_cost
+from curator.errors import LedgerUnavailable, StepLost, Unavailable
+from curator.ledger.memory import MemoryLedger
+from curator.service import relinquish_runs as module
+from curator.service.close_run import close_run
+from curator.service.context import Context
+from curator.service.release_gradient import release_gradient
+from curator.service.relinquish_runs import relinquish_runs
+from curator.service.resume_run import resume_run
+from tests.fakes.curator import ALICE, context, memory_ledger, opened, step_request
+
+
+def answer(ctx: Context, run_id: str, step: int) -> Any:
+    return release_gradient(ctx, ALICE, step_request(run_id, step)).result(10)
+
+
+class UnsureLedger:
+    """A ledger that writes what is relinquished, or does not, and never confirms it."""
+
+    def __init__(self, inner: MemoryLedger, *, writes: bool) -> None:
+        self._inner = inner
+        self._writes = writes
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def relinquish_run(self, *asked: Any) -> None:
+        if self._writes:
+            self._inner.relinquish_run(*asked)
+        raise LedgerUnavailable
+
+
+def after_steps(ledger: Any, count: int) -> tuple[Context, str]:
+    ctx = context(ledger)
+    run = opened(ctx, num_steps=100)
+    for step in range(1, count + 1):
+        answer(ctx, run.run_id, step)
+    assert ledger.run(run.run_id).used > count  # steps come fast, so blocks grow
+    return ctx, run.run_id
+
+
+def test_the_next_process_goes_on_with_the_next_step_and_nothing_is_lost() -> None:
+    ledger = memory_ledger()
+    ctx, run_id = after_steps(ledger, 5)
+    relinquish_runs(ctx)
+    run = ledger.run(run_id)
+    assert (run.used, run.is_open) == (5, True)
+    assert ledger.account("small").spent == total_cost([(run.step, 5)])
+    second = context(ledger, holder="second")
+    assert resume_run(second, ALICE, run_id)[1] == 6
+    with pytest.raises(StepLost):
+        answer(second, run_id, 5)
+    assert answer(second, run_id, 6).step == 6
+    ledger.verify()
+
+
+def test_no_step_is_claimed_after_that_and_answered_ones_are_still_told() -> None:
+    ledger = memory_ledger()
+    ctx, run_id = after_steps(ledger, 5)
+    told = answer(ctx, run_id, 5)
+    relinquish_runs(ctx)
+    for step in (6, 7):
+        with pytest.raises(Unavailable):
+            answer(ctx, run_id, step)
+    assert answer(ctx, run_id, 5) is told
+    assert ledger.run(run_id).used == 5
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_none_is_claimed_either_when_the_ledger_does_not_confirm(writes: bool) -> None:
+    ledger = memory_ledger()
+    ctx, run_id = after_steps(UnsureLedger(ledger, writes=writes), 5)
+    before = ledger.run(run_id).used
+    relinquish_runs(ctx)
+    with pytest.raises(Unavailable):
+        answer(ctx, run_id, 6)
+    assert ledger.run(run_id).used == (5 if writes else before)
+
+
+def test_a_run_that_was_taken_over_or_ended_is_left_alone() -> None:
+    ledger = memory_ledger()
+    ctx, taken = after_steps(ledger, 5)
+    resume_run(context(ledger, holder="second"), ALICE, taken)
+    ended = opened(ctx, num_steps=3, key="b" * 16)
+    answer(ctx, ended.run_id, 1)
+    close_run(ctx, ALICE, ended.run_id)
+    exact = opened(ctx, num_steps=3, key="c" * 16)  # of which nothing was charged
+    before = ledger.head()
+    relinquish_runs(ctx)
+    assert ledger.head() == before
+    assert ledger.run(exact.run_id).holder == "first"
+
+
+def test_a_run_whose_lock_is_held_stays_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LOCK_SECONDS", 0.01)
+    ledger = memory_ledger()
+    ctx, run_id = after_steps(ledger, 5)
+    before = ledger.head()
+    with ctx.live_runs[run_id].lock:
+        relinquish_runs(ctx)
+    assert ledger.head() == before
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_racing_steps_are_never_under_counted(seed: int) -> None:
+    """Whatever was answered stays charged, though a handler was late and still claims steps."""
+    ledger = memory_ledger()
+    ctx = context(ledger)
+    run_id = opened(ctx, num_steps=4000).run_id
+    answered: list[int] = []
+    start = threading.Barrier(2)
+
+    def step_on() -> None:
+        start.wait()
+        for number in range(1, 4001):
+            try:
+                answered.append(answer(ctx, run_id, number).step)
+            except Unavailable:
+                return
+
+    stepper = threading.Thread(target=step_on)
+    stepper.start()
+    start.wait()
+    time.sleep(0.002 * seed)
+    while ctx.live_runs[run_id].used == ctx.live_runs[run_id].mark:  # nothing would come back
+        time.sleep(0)
+    relinquish_runs(ctx)
+    ctx.live_runs[run_id].relinquished = True  # where it had just used its block up
+    stepper.join()
+    assert max(answered, default=0) <= ledger.run(run_id).used
