@@ -100,6 +100,23 @@ def test_an_anchor_that_is_behind_after_a_crash_is_no_alarm(place: Place) -> Non
     assert place.anchor.read().head[0] == 4
 
 
+@pytest.mark.parametrize(("begun", "later"), [(4, 4), (4, 30), (10, 40)])
+def test_accepting_covers_a_run_that_was_relinquished_after_the_copy(
+    place: Place, begun: int, later: int
+) -> None:
+    ledger = place.open()
+    ledger.relinquish_run("r", "h", 1, begun)
+    ledger.adopt_run("r", "g")
+    ledger.advance_mark("r", "g", 2, 40)
+    ledger.close_run("r", "g", 2, later, "done")
+    ledger.close()
+    place.restore()
+    ledger = place.open_without_anchor()
+    accept_restored(ledger, place.anchor, "test")
+    assert ledger.account("d").spent == event_cost(STEP) * max(10, later)  # the copy's mark is 10
+    ledger.close()
+
+
 def test_accepting_counts_all_that_was_reserved(place: Place) -> None:
     ledger = place.open()
     ledger.advance_mark("r", "h", 1, 20)
