@@ -20,10 +20,12 @@ import urllib.request
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 from sklearn.datasets import load_digits
 
 EPSILON, DELTA = 10.0, 1e-4
 PUBLIC_EVERY = 5  # every fifth record is declared public and is the test set
+GRID_COLUMNS = 10
 LEAST_ACCURACY, LARGEST_LOSS = 0.85, 0.03
 READY = re.compile(r"grpc \S+:(\d+) rest (\S+)")
 # one thread a side: the models are small, and idle threads that spin cost more than they give
@@ -145,6 +147,23 @@ def write_public_test_set(path: Path) -> None:
     np.savez(path, images=pixels, labels=labels[public])
 
 
+def film_strip(samples: Path, out: Path) -> None:
+    """Put the first sample of each class at ever later steps of a training side by side.
+
+    The grids are of the same latents, so a row is one image as it comes about.
+    """
+    paths = sorted(samples.glob("step-*.png"))
+    numbers = [0, *(2**power for power in range(len(paths).bit_length()))]  # steps double
+    shown = dict.fromkeys(min(number, len(paths) - 1) for number in numbers)
+    grids = [Image.open(paths[number]) for number in shown]
+    columns = [grid.crop((0, 0, grid.width // GRID_COLUMNS, grid.height)) for grid in grids]
+    strip = Image.new("L", (sum(column.width for column in columns), grids[0].height))
+    for number, column in enumerate(columns):
+        strip.paste(column, (number * column.width, 0))
+    strip.save(out)
+    print(f"ten digits before the first step and after ever more: {_short(str(out))}")
+
+
 def steward(demo: Demo) -> None:
     """Set the curator up: folder, data set with its budget, one analyst."""
     say("The steward makes a curator, declares the public facts and fixes the budget")
@@ -170,8 +189,10 @@ def train(demo: Demo) -> tuple[float, float]:
     say("Stage 1: one released mean embedding, charged once; every gradient after it is free")
     demo.analyst(
         *("train", *demo.connection(), "--recipe", "embedding-digits"),
-        *("--out", str(demo.root / "stage-1")),
+        *("--out", str(demo.root / "stage-1"), "--sample-every", "20"),
+        *("--grid-columns", str(GRID_COLUMNS)),
     )
+    film_strip(demo.root / "stage-1" / "samples", demo.root / "improving.png")
     first = demo.accuracy("stage-1")
     demo.show_rest_budget("between")
     say("Stage 2: DP-Sinkhorn steps until the budget is spent, and then one more")
@@ -210,7 +231,8 @@ def main() -> int:
     print(
         f"accuracy on the public real digits: {first:.1%} after stage 1, "
         f"{second:.1%} after stage 2; the curator drained and exited {code}\n"
-        f"look at {_short(str(root / 'digits-stage-1.png'))} and "
+        f"look at {_short(str(root / 'improving.png'))}, "
+        f"{_short(str(root / 'digits-stage-1.png'))} and "
         f"{_short(str(root / 'digits-stage-2.png'))}; "
         f"{time.monotonic() - started:.0f} s in all"
     )

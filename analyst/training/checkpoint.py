@@ -137,7 +137,10 @@ def _words(path: Path) -> dict[str, Any]:
 
 
 def _read_manifest(path: Path) -> Manifest:
-    words = _words(path)
+    return _manifest(_words(path))
+
+
+def _manifest(words: dict[str, Any]) -> Manifest:
     return Manifest(**{name: words[name] for name in Manifest.__dataclass_fields__})
 
 
@@ -147,7 +150,7 @@ def _read(path: Path) -> tuple[dict[str, Tensor], Manifest]:
     if hashlib.sha256(payload).hexdigest() != words["sha256"]:
         msg = f"{words['tensors']} does not have the SHA-256 that the manifest names"
         raise ValueError(msg)
-    return load(payload), _read_manifest(path)
+    return load(payload), _manifest(words)
 
 
 def _remedy(damaged: Path, previous: list[Path]) -> str:

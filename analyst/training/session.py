@@ -90,6 +90,7 @@ def run_session(
     outputs = Outputs(options.out, state, run, recipe, dataset=dataset, progress=progress)
     progress.say(f"opened run {run.run_id}: {run.num_steps:,} steps on '{facts.name}'")
     outputs.save_checkpoint()
+    outputs.save_grid(0)  # what the steps are to improve
     outputs.event("opened", {"run_id": run.run_id, "num_steps": run.num_steps})
     return _train(state, run, recipe, outputs, progress=progress, stop=stop)
 

@@ -24,7 +24,8 @@ from curator.ledger.records import ACCOUNTANT, RunState
 from curator.ledger.shared import statement_of
 from curator.privacy.event import PrivacyEvent
 
-FORMAT: Final = "weir-ledger-export-2"
+FORMAT: Final = "weir-ledger-export-3"
+_KNOWN: Final = (FORMAT, "weir-ledger-export-2")  # which had no runs that were relinquished
 _NEVER_ABOVE: Final = 1e-5
 _AGREEMENT: Final = 3e-3
 _ROUNDING: Final = 1e-6  # absolute, in epsilon
@@ -49,10 +50,14 @@ def export_jsonl(ledger: Ledger) -> Iterator[str]:
     """
     lines = list(ledger.entries())
     book, head = replay(lines)
-    yield canonical_json({"format": FORMAT, "accountant": ACCOUNTANT, "orders": list(ORDERS)})
+    yield canonical_json(_first_line(FORMAT))
     for entry in lines:
         yield canonical_json(asdict(entry))
     yield canonical_json({"head": list(head), "statements": _statements(book)})
+
+
+def _first_line(name: str) -> dict[str, Any]:
+    return {"format": name, "accountant": ACCOUNTANT, "orders": list(ORDERS)}
 
 
 def verify_export(lines: Iterable[str]) -> tuple[CheckedTotals, ...]:
@@ -73,7 +78,7 @@ def verify_export(lines: Iterable[str]) -> tuple[CheckedTotals, ...]:
     """
     try:
         first, *middle, last = (json.loads(line) for line in lines)
-        if first != {"format": FORMAT, "accountant": ACCOUNTANT, "orders": list(ORDERS)}:
+        if first not in [_first_line(known) for known in _KNOWN]:
             _fail("this version does not know the export's format, accountant or orders")
         book, head = replay(Entry(**value) for value in middle)
         told = last["statements"]

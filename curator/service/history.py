@@ -101,7 +101,8 @@ class History:
         if len(marks) < 2:
             return None
         seconds = (marks[-1][0] - marks[0][0]).total_seconds()
-        return (marks[-1][1] - marks[0][1]) / seconds if seconds > 0 else None
+        steps = marks[-1][1] - marks[0][1]
+        return steps / seconds if seconds > 0 and steps > 0 else None
 
     def _read(self) -> None:
         for entry in self._ledger.entries(self._seq):
@@ -117,11 +118,10 @@ class History:
             name = state.registration.name
         else:
             name = state.dataset
-            marks = self._marks.setdefault(state.run_id, deque(maxlen=_KEPT_MARKS))
-            if state.is_open:
-                marks.append((at, state.used))
-            else:
-                del self._marks[state.run_id]
+            before = self._marks.pop(state.run_id, ())
+            if state.is_open:  # what was relinquished was not used before either
+                kept = [(since, min(used, state.used)) for since, used in before]
+                self._marks[state.run_id] = deque([*kept, (at, state.used)], maxlen=_KEPT_MARKS)
         self._courses.setdefault(name, _Course()).waiting = at
 
     def _settle(self, now: datetime | None) -> None:

@@ -16,13 +16,18 @@ CLOSED_AS_IDLE = "closed because it was idle"
 
 @final
 class IdleRuns:
-    """Finds and ends them; an orphan's idle time counts from when this process started."""
+    """Finds and ends them.
+
+    The idle time of a run that this process does not hold counts from when the ledger was last
+    seen to say something new of it, at the earliest from when this process started.
+    """
 
     def __init__(self, context: Context, seconds: float) -> None:
         """Take what may be idle for how long."""
         self._context = context
         self._seconds = seconds
         self._started = context.monotonic()
+        self._seen: dict[str, tuple[RunState, float]] = {}
 
     def end(self) -> None:
         """End every open run that was idle for too long; what fails is tried again later."""
@@ -31,9 +36,18 @@ class IdleRuns:
         except CuratorError:
             _logger.warning("idle runs could not be looked for now")
             return
+        self._see(runs)
         for run in runs:
             if self._idle_seconds(run) >= self._seconds:
                 self._end_one(run)
+
+    def _see(self, runs: list[RunState]) -> None:
+        """Remember what the ledger says of each open run, and since when."""
+        now, before = self._context.monotonic(), self._seen
+        self._seen = {}
+        for run in runs:
+            told, since = before.get(run.run_id, (run, self._started))
+            self._seen[run.run_id] = (run, since if told == run else now)
 
     def _end_one(self, run: RunState) -> None:
         try:
@@ -45,5 +59,5 @@ class IdleRuns:
         if self._context.setups.is_making(run.run_id):
             return 0.0
         live = self._context.live_runs.get(run.run_id)
-        since = self._started if live is None else live.touched_at
+        since = self._seen[run.run_id][1] if live is None else live.touched_at
         return self._context.monotonic() - since

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 
-from curator.errors import CuratorError
+from curator.errors import CuratorError, RunClosed
 from curator.ledger.problems import HolderLost, LedgerConflict
 from curator.service.context import Context
 from curator.service.live_run import LiveRun
@@ -31,7 +31,7 @@ def relinquish_runs(context: Context) -> None:
             continue
         try:
             _relinquish(context, live)
-        except (HolderLost, LedgerConflict):  # taken over, closed by another, or never confirmed
+        except (HolderLost, LedgerConflict, RunClosed):  # another took it over, or ended it
             continue
         except CuratorError:
             _logger.warning("runs could not be relinquished; their last blocks stay charged")

@@ -89,6 +89,26 @@ def test_another_replica_takes_over_after_a_kill(
     assert verified(folders[1]) == spent
 
 
+def test_another_replica_takes_over_at_once_after_a_stop_in_order(
+    folders: tuple[CuratorFolder, CuratorFolder], serve: Serve
+) -> None:
+    first, second = serve(folders[0]), serve(folders[1])
+    images, labels = batch()
+    with first.connect() as barrier:
+        run = barrier.open_run("digits", "dp-sinkhorn", SINKHORN, num_steps=100)
+        repeat(10, lambda: run.gradient(images, labels))
+        assert first.terminate() == 0
+    with second.connect(patience=0.0) as other:
+        again = other.resume_run(run.run_id)
+        assert again.next_step == 11
+        again.gradient(images, labels)
+        again.close()
+        assert again.next_step == 12
+        spent = other.budget("digits").spent
+    assert second.terminate() == 0
+    assert verified(folders[1]) == spent
+
+
 def test_a_paused_holder_that_wakes_up_releases_and_refunds_nothing(
     folders: tuple[CuratorFolder, CuratorFolder], serve: Serve
 ) -> None:

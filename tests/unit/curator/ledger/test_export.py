@@ -87,6 +87,20 @@ def test_a_resealed_lie_shows(lines: list[str], change: dict[int, dict[str, Any]
         verify_export(resealed(lines, change))
 
 
+@pytest.mark.parametrize(
+    ("version", "is_known"), [("1", False), ("2", True), ("3", True), ("4", False)]
+)
+def test_exports_of_before_runs_were_relinquished_are_read(
+    lines: list[str], version: str, is_known: bool
+) -> None:
+    first = lines[0].replace("export-3", f"export-{version}")
+    if is_known:
+        assert verify_export([first, *lines[1:]]) == verify_export(lines)
+        return
+    with pytest.raises(ChainBroken, match="does not know the export's format"):
+        verify_export([first, *lines[1:]])
+
+
 def test_the_second_accountant_has_a_say(lines: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export, "second_epsilon", lambda rule, used: 100.0)
     with pytest.raises(ChainBroken, match="second accountant"):

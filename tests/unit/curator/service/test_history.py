@@ -72,6 +72,18 @@ def test_the_rate_is_of_the_last_minutes_and_ends_with_the_run(scene: Scene) -> 
     assert history.steps_per_second(opened, scene.clock.now) is None
 
 
+def test_what_was_relinquished_counts_in_no_rate(scene: Scene) -> None:
+    history = History(scene.ledger)
+    opened = scene.open("digits", "alice", 100_000)
+    scene.ledger.advance_mark(opened, HOLDER, 1, 100)
+    scene.clock.advance(10)
+    scene.ledger.relinquish_run(opened, HOLDER, 1, 60)
+    history.read()
+    assert history.steps_per_second(opened, scene.clock.now) == pytest.approx(6)
+    later = scene.clock.now + timedelta(seconds=595)  # the opening is out of sight
+    assert history.steps_per_second(opened, later) is None
+
+
 def test_entries_of_a_newer_version_stop_it_and_it_says_so(scene: Scene) -> None:
     history = History(scene.ledger)
     history.read()

@@ -8,6 +8,7 @@ from curator.errors import RunClosed, UnknownRun
 from curator.service.close_run import CLOSED_BY_STEWARD, close_run
 from curator.service.idle_runs import CLOSED_AS_IDLE, IdleRuns
 from curator.service.release_gradient import release_gradient
+from curator.service.relinquish_runs import relinquish_runs
 from tests.fakes.curator import ALICE, BOB, STEWARD, context, memory_ledger, opened, step_request
 
 
@@ -49,6 +50,28 @@ def test_an_orphan_is_closed_at_its_mark() -> None:
     clock.now += 1
     idle_runs.end()
     assert (ledger.run(run.run_id).is_open, ledger.run(run.run_id).used) == (False, mark)
+
+
+def test_a_run_that_another_process_served_until_now_is_not_idle() -> None:
+    """It may have been stopped in order a moment ago, while its analyst waits for another."""
+    ledger, clock = memory_ledger(), Clock()
+    first = context(ledger)
+    run = opened(first, num_steps=100)
+    idle_runs = IdleRuns(context(ledger, holder="second", monotonic=clock), 100.0)
+    for step in range(1, 5):
+        release_gradient(first, ALICE, step_request(run.run_id, step)).result(10)
+        clock.now += 60
+        idle_runs.end()
+    assert ledger.run(run.run_id).is_open
+    relinquish_runs(first)
+    idle_runs.end()
+    clock.now += 99
+    idle_runs.end()
+    assert ledger.run(run.run_id).is_open
+    clock.now += 1
+    idle_runs.end()
+    closed = ledger.run(run.run_id)
+    assert (closed.is_open, closed.used, closed.close_reason) == (False, 4, CLOSED_AS_IDLE)
 
 
 def test_the_steward_ends_a_run_and_another_analyst_cannot() -> None:

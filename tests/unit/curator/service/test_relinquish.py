@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from curator.service.context import Context
 from curator.service.release_gradient import release_gradient
 from curator.service.relinquish_runs import relinquish_runs
 from curator.service.resume_run import resume_run
+from curator.service.state_folder import StateFolder
 from tests.fakes.curator import ALICE, context, memory_ledger, opened, step_request
 
 
@@ -94,10 +97,18 @@ def test_a_run_that_was_taken_over_or_ended_is_left_alone() -> None:
     ended = opened(ctx, num_steps=3, key="b" * 16)
     answer(ctx, ended.run_id, 1)
     close_run(ctx, ALICE, ended.run_id)
+    elsewhere = opened(ctx, num_steps=100, key="d" * 16)
+    for step in range(1, 6):
+        answer(ctx, elsewhere.run_id, step)
+    close_run(context(ledger, holder="third"), ALICE, elsewhere.run_id)
     exact = opened(ctx, num_steps=3, key="c" * 16)  # of which nothing was charged
-    before = ledger.head()
+    last = opened(ctx, num_steps=100, key="e" * 16)
+    for step in range(1, 6):
+        answer(ctx, last.run_id, step)
+    seq, _ = ledger.head()
     relinquish_runs(ctx)
-    assert ledger.head() == before
+    (entry,) = ledger.entries(seq)
+    assert (entry.kind, ledger.run(last.run_id).used) == ("run-relinquished", 5)
     assert ledger.run(exact.run_id).holder == "first"
 
 
@@ -138,3 +149,33 @@ def test_racing_steps_are_never_under_counted(seed: int) -> None:
     ctx.live_runs[run_id].relinquished = True  # where it had just used its block up
     stepper.join()
     assert max(answered, default=0) <= ledger.run(run_id).used
+
+
+def test_a_kept_state_goes_on_from_there(tmp_path: Path) -> None:
+    """Its files hold exactly the steps that the ledger counts; no other process would have them."""
+    ledger = memory_ledger()
+    first = replace(context(ledger), states=StateFolder(tmp_path))
+    run_id = opened(first, "gs-wgan-mean", num_steps=100).run_id
+    for step in range(1, 6):
+        answer(first, run_id, step)
+    assert ledger.run(run_id).used > 5
+    relinquish_runs(first)
+    second = replace(context(ledger, holder="second"), states=StateFolder(tmp_path))
+    assert resume_run(second, ALICE, run_id)[1] == 6
+    assert [answer(second, run_id, step).step for step in (6, 7)] == [6, 7]
+    relinquish_runs(second)
+    assert ledger.run(run_id).used == 7
+
+
+def test_a_release_that_was_charged_once_is_kept() -> None:
+    ledger = memory_ledger()
+    ctx = context(ledger)
+    run_id = opened(ctx, "mean-embedding", num_steps=100).run_id
+    for step in range(1, 6):
+        answer(ctx, run_id, step)
+    spent = ledger.account("small").spent
+    relinquish_runs(ctx)
+    second = context(ledger, holder="second")
+    assert resume_run(second, ALICE, run_id)[1] == 6
+    assert answer(second, run_id, 6).step == 6
+    assert ledger.account("small").spent == spent
