@@ -19,14 +19,14 @@ class IdleRuns:
     """Finds and ends them.
 
     The idle time of a run that this process does not hold counts from when the ledger was last
-    seen to say something new of it, at the earliest from when this process started.
+    seen to say something new of it, or from when this process started if that was never.
     """
 
     def __init__(self, context: Context, seconds: float) -> None:
         """Take what may be idle for how long."""
         self._context = context
         self._seconds = seconds
-        self._started = context.monotonic()
+        self._since = context.monotonic()  # of what the first look finds
         self._seen: dict[str, tuple[RunState, float]] = {}
 
     def end(self) -> None:
@@ -36,18 +36,18 @@ class IdleRuns:
         except CuratorError:
             _logger.warning("idle runs could not be looked for now")
             return
-        self._see(runs)
+        self._look(runs)
         for run in runs:
             if self._idle_seconds(run) >= self._seconds:
                 self._end_one(run)
 
-    def _see(self, runs: list[RunState]) -> None:
-        """Remember what the ledger says of each open run, and since when."""
-        now, before = self._context.monotonic(), self._seen
-        self._seen = {}
+    def _look(self, runs: list[RunState]) -> None:
+        """Remember what the ledger says of each open run, and since when it does."""
+        before, self._seen = self._seen, {}
         for run in runs:
-            told, since = before.get(run.run_id, (run, self._started))
-            self._seen[run.run_id] = (run, since if told == run else now)
+            told, since = before.get(run.run_id, (run, self._since))
+            self._seen[run.run_id] = (run, since if told == run else self._context.monotonic())
+        self._since = self._context.monotonic()
 
     def _end_one(self, run: RunState) -> None:
         try:

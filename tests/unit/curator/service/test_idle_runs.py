@@ -74,6 +74,21 @@ def test_a_run_that_another_process_served_until_now_is_not_idle() -> None:
     assert (closed.is_open, closed.used, closed.close_reason) == (False, 4, CLOSED_AS_IDLE)
 
 
+def test_a_run_that_another_process_opened_lately_is_not_idle() -> None:
+    ledger, clock = memory_ledger(), Clock()
+    idle_runs = IdleRuns(context(ledger, holder="second", monotonic=clock), 100.0)
+    for _ in range(5):
+        clock.now += 60
+        idle_runs.end()
+    run = opened(context(ledger), num_steps=100)
+    clock.now += 60
+    idle_runs.end()
+    assert ledger.run(run.run_id).is_open
+    clock.now += 60
+    idle_runs.end()
+    assert not ledger.run(run.run_id).is_open
+
+
 def test_the_steward_ends_a_run_and_another_analyst_cannot() -> None:
     ctx = context()
     run = opened(ctx)
