@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from curator.accounting.explain import Explanation
@@ -96,13 +97,13 @@ def _critic_lines(bounds: HiddenCriticBounds) -> Iterator[str]:
         yield f"published    {bounds.published}"
     if bounds.is_drawn_in_secret:
         yield (
-            f"true epsilon                   at least {_short(bounds.least)}, at most "
-            f"{_short(bounds.most)}; at most {_short(bounds.most_decoupled)} if no"
+            f"true epsilon                   at least {_below(bounds.least)}, at most "
+            f"{_above(bounds.most)}; at most {_above(bounds.most_decoupled)} if no"
         )
         yield "                               critic's state depended on which ones were drawn"
     else:
-        yield f"true epsilon                   {_short(bounds.most)}: who draws knows the draws"
-    yield f"in public rounds               {_short(bounds.in_public_rounds)}"
+        yield f"true epsilon                   {_above(bounds.most)}: who draws knows the draws"
+    yield f"in public rounds               {_above(bounds.in_public_rounds)}"
 
 
 def _cgan_lines(bounds: CganBounds) -> Iterator[str]:
@@ -124,6 +125,14 @@ def _cgan_lines(bounds: CganBounds) -> Iterator[str]:
 
 def _short(epsilon: float) -> str:
     return f"{epsilon:.2f}" if epsilon < 100 else f"{epsilon:.0f}"
+
+
+def _below(epsilon: float) -> str:
+    return f"{math.floor(epsilon * 100) / 100:.2f}" if epsilon < 100 else f"{math.floor(epsilon)}"
+
+
+def _above(epsilon: float) -> str:
+    return f"{math.ceil(epsilon * 100) / 100:.2f}" if epsilon < 100 else f"{math.ceil(epsilon)}"
 
 
 def _noise(noise: float | None) -> str:

@@ -165,8 +165,8 @@ def discrete_gaussian(
         int64 draws.
 
     Privacy:
-        Total variation distance to the exact law is below 2^-117 per draw (ACCOUNTING: 128-bit
-        rows), which adds less than 1e-19 to delta over 3.4 million steps of 39,200 values.
+        Total variation distance to the exact law is below 2^-113 per draw, which adds less than
+        3e-19 to delta over 3.4 million steps of 39,200 values (sanitizer.md).
     """
     draws = invert(words(2 * num_values), refine)
     return _STRIDE * draws[:num_values] + draws[num_values:]

@@ -8,7 +8,6 @@ from curator.errors import RunClosed, UnknownRun
 from curator.ledger.ledger import RunState
 from curator.mechanisms.catalogue import parse_mechanism
 from curator.mechanisms.kinds import is_released_once, is_stateful
-from curator.privacy.event import NoEvent
 from curator.privacy.facts import DatasetFacts
 from curator.sanitizer.stored import decode_release
 from curator.service.caller import Caller
@@ -116,23 +115,7 @@ def _adopt(context: Context, state: RunState) -> LiveRun:
         )
         msg = "its state was lost with its files; what was not used is returned"
         raise RunClosed(msg)
-    if not state.setup_begun:
-        charge_setup_of_state(context, live)
     return live
-
-
-def charge_setup_of_state(context: Context, live: LiveRun) -> None:
-    """Charge what a mechanism with a state costs beside its steps, for good, before the first.
-
-    Args:
-        context: The collaborators.
-        live: A run that this process holds and whose setup was not charged.
-
-    Raises:
-        LedgerUnavailable: If it may not be durable.
-    """
-    if is_stateful(live.mechanism) and not isinstance(live.mechanism.setup_event(), NoEvent):
-        context.ledger.begin_setup(live.run_id, context.holder, live.epoch)
 
 
 def make_live(context: Context, state: RunState) -> LiveRun:

@@ -6,7 +6,6 @@ import hashlib
 from dataclasses import dataclass
 
 from curator.errors import (
-    CuratorError,
     MalformedRequest,
     TooManyRuns,
     Unavailable,
@@ -18,9 +17,9 @@ from curator.mechanisms.kinds import is_released_once
 from curator.privacy.event import check_num_steps
 from curator.service.caller import Caller
 from curator.service.context import Context
-from curator.service.find_run import charge_setup_of_state, make_live, run_of
+from curator.service.find_run import make_live, run_of
 from curator.service.live_run import LiveRun
-from curator.service.make_release import FAILED, give_up, make_release
+from curator.service.make_release import give_up, make_release
 from curator.service.policy import check_policy
 from curator.service.state_limit import check_state
 from curator.service.steward_policy import StewardPolicy
@@ -133,11 +132,6 @@ def _prepare(context: Context, live: LiveRun) -> None:
         CuratorError: If it could not be made, or not be charged; the run is closed.
         Unavailable: If the curator is being taken down; nothing was charged.
     """
-    try:
-        charge_setup_of_state(context, live)
-    except CuratorError:  # in the ledger's own words: nothing private was read yet
-        give_up(context, live, FAILED)
-        raise
     if not is_released_once(live.mechanism):
         return
     places = context.executor if context.preparing is None else context.preparing

@@ -139,6 +139,8 @@ def _advance_mark(context: Context, live: LiveRun) -> None:
     block = live.block.next_size(context.monotonic())
     mark = min(live.mark + block, live.num_steps)
     try:
+        if live.mark == 0:
+            _charge_setup(context, live)
         live.mark = _charged(context, live, mark)
     except BudgetExhausted:  # smaller blocks, down to the step that was asked
         if mark <= live.used + 1:
@@ -156,6 +158,19 @@ def _advance_mark(context: Context, live: LiveRun) -> None:
         live.spent_epsilon, live.cap_epsilon = statement.spent_epsilon, statement.cap
     except LedgerUnavailable:
         _logger.warning("statement unavailable after a charge")
+
+
+def _charge_setup(context: Context, live: LiveRun) -> None:
+    """Charge what a run costs beside its steps, for good and once, before the first of them.
+
+    Raises:
+        BudgetExhausted: If a lowered cap does not allow it.
+        HolderLost: If another process took the run over.
+        LedgerUnavailable: If the ledger does not confirm; nothing will be computed.
+    """
+    state = context.ledger.run(live.run_id)
+    if not state.setup_begun and not state.setup.is_zero:
+        context.ledger.begin_setup(live.run_id, context.holder, live.epoch)
 
 
 def _charged(context: Context, live: LiveRun, mark: int) -> int:
