@@ -123,10 +123,6 @@ def _cgan_lines(bounds: CganBounds) -> Iterator[str]:
     yield "                               generated rows without noise"
 
 
-def _short(epsilon: float) -> str:
-    return f"{epsilon:.2f}" if epsilon < 100 else f"{epsilon:.0f}"
-
-
 def _below(epsilon: float) -> str:
     return f"{math.floor(epsilon * 100) / 100:.2f}" if epsilon < 100 else f"{math.floor(epsilon)}"
 
