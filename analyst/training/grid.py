@@ -60,6 +60,8 @@ def make_grid(pixels_NCHW: Pixels, columns: int) -> Pixels:
 
 
 def save_grid(path: Path, pixels_NCHW: Pixels, columns: int) -> None:
-    """Write a grid as PNG; directories are made."""
+    """Write a grid as PNG, whole or not at all; directories are made."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(make_grid(pixels_NCHW, columns)).save(path, format="PNG")
+    partial = path.with_name(f".{path.name}.partial")
+    Image.fromarray(make_grid(pixels_NCHW, columns)).save(partial, format="PNG")
+    partial.replace(path)

@@ -90,7 +90,6 @@ def run_session(
     outputs = Outputs(options.out, state, run, recipe, dataset=dataset, progress=progress)
     progress.say(f"opened run {run.run_id}: {run.num_steps:,} steps on '{facts.name}'")
     outputs.save_checkpoint()
-    outputs.save_grid(0)  # what the steps are to improve
     outputs.event("opened", {"run_id": run.run_id, "num_steps": run.num_steps})
     return _train(state, run, recipe, outputs, progress=progress, stop=stop)
 
@@ -205,6 +204,8 @@ def _train(
     stop: Stop,
 ) -> SessionResult:
     try:
+        if state.num_updates == 0:
+            outputs.save_grid(0)  # what the steps are to improve
         outcome = train(state, run, recipe, observer=outputs, stop=stop)
         finished = outcome is Outcome.COMPLETED
         outputs.save_grid(run.next_step - 1)

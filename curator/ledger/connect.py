@@ -11,7 +11,8 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, se
 from sqlalchemy import inspect as inspect_tables
 
 from curator.errors import LedgerUnavailable
-from curator.ledger import schema
+from curator.ledger import rows, schema
+from curator.ledger.anchor import HeadAnchor
 from curator.ledger.migrations.upgrade import upgrade
 from curator.ledger.problems import LedgerFromTheFuture
 
@@ -69,6 +70,16 @@ def create_tables(connection: Connection) -> None:
     if written.isdecimal() and int(written) < schema.SCHEMA_VERSION:
         upgrade(connection, written)
     refuse_other_versions(connection)
+
+
+def check_anchor(connection: Connection, anchor: HeadAnchor | None) -> None:
+    """Check that a ledger of any version has all that its anchor has seen; an empty one has none.
+
+    Raises:
+        LedgerRestored: If it has not.
+    """
+    if anchor is not None and inspect_tables(connection).has_table(schema.entries.name):
+        anchor.check(lambda seq: rows.load_digest(connection, seq))
 
 
 def refuse_other_versions(connection: Connection) -> None:

@@ -270,6 +270,7 @@ class SqlLedger(SqlReadings):
         def work(connection: Connection) -> None:
             if check is not None:
                 check(connection)
+            connect.check_anchor(connection, self._anchor)  # before an upgrade changes anything
             connect.create_tables(connection)
 
         try:
@@ -282,10 +283,8 @@ class SqlLedger(SqlReadings):
 
     def _meet_anchor(self) -> None:
         """Refuse a ledger that lacks what the anchor has seen; let a new anchor see all of it."""
-        if self._anchor is None:
-            return
         with self._store.reading() as connection:
-            self._anchor.check(lambda seq: rows.load_digest(connection, seq))
+            connect.check_anchor(connection, self._anchor)
         for state in self.datasets():
             self._keep(state.registration.name)
         self._keep(None)

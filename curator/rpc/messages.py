@@ -12,7 +12,7 @@ from typing import Any, final
 import grpc
 from google.protobuf.message import DecodeError
 
-from curator.errors import MalformedRequest, Unauthenticated
+from curator.errors import MalformedRequest, Unauthenticated, Unavailable
 from curator.rpc.identity import Authenticator, Credentials
 from curator.rpc.open_calls import Patience
 from curator.service.caller import Caller
@@ -46,9 +46,12 @@ class Messages:
         Raises:
             Unauthenticated: If the credentials have ended, or are another caller's now.
             MalformedRequest: If the bytes are not a message.
+            Unavailable: If the curator is being taken down; the next message is not taken.
         """
         while True:
             with self.patience.waiting(context, seconds):
+                if self.patience.is_stopping:  # a stream that never waits would go on
+                    raise Unavailable
                 data = next(raw, None)
             if data is None:
                 return

@@ -112,6 +112,11 @@ class Patience:
         """Begin to look for late calls."""
         threading.Thread(target=self._keep_sweeping, daemon=True, name="patience").start()
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether no call may wait any more."""
+        return self._stopping.is_set()
+
     def stop(self) -> None:
         """End every call that only waits, so that draining waits for work alone."""
         self._stopping.set()

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
@@ -26,6 +26,9 @@ from pydantic.dataclasses import dataclass
 from analyst.client.address import address_problem
 from analyst.training.federation.errors import FederationError
 from analyst.training.federation.rule import Combine, OnLoss
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -93,12 +96,18 @@ def load_federation(path: Path) -> FederationConfig:
     except ValidationError as error:
         lines = [
             f"{'.'.join(map(str, item['loc']))}: {item['msg'].removeprefix('Value error, ')}"
-            for item in error.errors(include_url=False)
+            for item in _told(error)
         ]
         message = f"{path} is not valid:\n  " + "\n  ".join(lines)
         raise FederationError(message, "Correct the file.") from None
     check_members(federation.curator)
     return federation
+
+
+def _told(error: ValidationError) -> list[ErrorDetails]:
+    """Return what is wrong; that no member is left matters only if none was named."""
+    found = error.errors(include_url=False)
+    return [item for item in found if item["type"] != "too_short"] or found
 
 
 def check_members(members: tuple[MemberConfig, ...]) -> None:

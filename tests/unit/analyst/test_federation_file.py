@@ -70,6 +70,14 @@ def test_a_file_without_curators_is_refused(tmp_path: Path, text: str) -> None:
         load_federation(tmp_path / "nothing.toml")
 
 
+def test_wrong_addresses_are_all_that_is_told(tmp_path: Path) -> None:
+    file = _write(tmp_path, WHOLE.replace(":50051", "").replace("unix:", ""))
+    with pytest.raises(FederationError) as caught:
+        load_federation(file)
+    assert str(caught.value).count("HOST:PORT is needed") == 2
+    assert "at least 1 item" not in str(caught.value)
+
+
 def test_one_data_set_of_one_curator_is_named_once(tmp_path: Path) -> None:
     one = '[[curator]]\nname = "{}"\naddress = "a:1"\ninsecure_loopback = true\ndataset = "{}"\n'
     load_federation(_write(tmp_path, one.format("p", "x") + one.format("q", "y")))

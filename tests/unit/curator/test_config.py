@@ -24,6 +24,7 @@ def test_the_template_is_the_defaults(tmp_path: Path) -> None:
         ('[grpc]\nport = "50051"', "grpc.port"),
         ("[limits]\nmax_samples = 0", "limits.max_samples"),
         ('[compute]\ndevice = "gpu"', 'compute.device: \'gpu\' is none of "cpu", "cuda" and'),
+        ('[identity]\nhost_names = "x"', "identity.host_names: must be a list in brackets"),
         ("[grpc", "not valid TOML"),
     ],
 )

@@ -13,10 +13,12 @@ from sqlalchemy import table as sql_table
 
 from curator.errors import LedgerUnavailable
 from curator.ledger import connect, postgres, schema
+from curator.ledger.anchor import HeadAnchor
 from curator.ledger.chain import canonical_json
 from curator.ledger.entries import CapLowered, dataset_fields
 from curator.ledger.memory import MemoryLedger
 from curator.ledger.migrations.upgrade import FOLDER, upgrade
+from curator.ledger.problems import LedgerRestored
 from curator.ledger.records import DatasetStatus
 from curator.ledger.sql import SqlLedger
 from curator.ledger.store import Store
@@ -143,6 +145,25 @@ def test_an_older_ledger_is_upgraded_at_opening(
         assert columns == ["key", "value", "note"]
         ledger.close()
     SqlLedger.open_reader(old, FakeClock()).close()
+
+
+def test_a_ledger_that_is_older_than_its_anchor_is_not_upgraded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, anchor = tmp_path / "ledger.sqlite", HeadAnchor(tmp_path / "head.json")
+    ledger = SqlLedger.open_writer(path, FakeClock(), anchor)
+    ledger.register_dataset(registration())
+    ledger.close()
+    copy = path.read_bytes()
+    ledger = SqlLedger.open_writer(path, FakeClock(), anchor)
+    ledger.open_run(opening(), "h")
+    ledger.close()
+    path.write_bytes(copy)
+    with monkeypatch.context() as newer:
+        plan_next(tmp_path, newer, "pass")
+        with pytest.raises(LedgerRestored):
+            SqlLedger.open_writer(path, FakeClock(), anchor)
+    SqlLedger.open_reader(path, FakeClock()).close()  # still of this version
 
 
 @pytest.mark.parametrize("then", ["op.execute('nonsense')", "raise OSError"])

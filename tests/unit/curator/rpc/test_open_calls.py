@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from curator.errors import TooManyCalls
+from curator.errors import TooManyCalls, Unavailable
+from curator.rpc.messages import Messages
 from curator.rpc.open_calls import CALLS_PER_CALLER, OpenCalls, Patience
 from curator.service.caller import Caller, Role
 
@@ -91,6 +92,29 @@ def test_stopping_ends_what_waits() -> None:
     with patience.waiting(cast("Any", call), 1e9):
         patience.stop()
         assert call.cancelled
+
+
+def test_a_stream_that_never_waits_takes_no_message_when_stopping() -> None:
+    """Its client has the next one sent already, so there is nothing to cancel."""
+
+    class Anyone:
+        def caller(self, _: Any) -> str:
+            return "alice"
+
+    patience = Patience(lambda: False, Seconds())
+    messages = Messages(
+        authenticator=cast("Any", Anyone()),
+        patience=patience,
+        credentials=cast("Any", None),
+        caller=cast("Any", "alice"),
+    )
+    sent = iter([b"1", b"2", b"3"])
+    received = messages.received(sent, cast("Any", Call()), lambda data: data, 10.0)
+    assert next(received) == b"1"
+    patience.stop()
+    with pytest.raises(Unavailable):
+        next(received)
+    assert list(sent) == [b"2", b"3"]
 
 
 def test_when_crowded_a_call_waits_a_few_seconds_only() -> None:

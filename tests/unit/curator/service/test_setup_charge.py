@@ -70,7 +70,7 @@ def test_the_first_step_pays_it_and_no_later_one() -> None:
 @pytest.mark.parametrize("writes", [True, False])
 def test_a_charge_that_is_not_confirmed_is_made_once(method: str, writes: bool) -> None:
     ledger = FailingLedger(memory_ledger(), method, writes=writes)
-    ctx = context(ledger)  # type: ignore[arg-type]
+    ctx = context(ledger)
     run = opened(ctx, "gs-wgan-round-robin", num_steps=9)
     with pytest.raises(LedgerUnavailable):
         answer(ctx, run.run_id, 1)
