@@ -41,6 +41,7 @@ def add_dataset(
     source: str,
     options: SourceOptions | None = None,
     progress: Progress = no_progress,
+    favourite: float | None = None,
 ) -> Added:
     """Add a data set, also to a curator that is serving; an interrupted command leaves nothing.
 
@@ -50,6 +51,7 @@ def add_dataset(
         source: Where the images are; see `curator.data.readers` and `curator.data.source`.
         options: How to read it.
         progress: Told how many image files of how many are done.
+        favourite: The order that the budget's rule favours; by default what suits Gaussians best.
 
     Returns:
         The preflight's report, for the steward alone.
@@ -78,7 +80,7 @@ def add_dataset(
             write_store(folder.images(facts.name), images)
             named = known | {facts.name: fingerprint}
             write_private(folder.fingerprints, json.dumps(named).encode())
-            administer(folder, Register(facts=facts))
+            administer(folder, Register(facts=facts, favourite=favourite))
     return Added(lines=lines, survey=survey)
 
 

@@ -77,6 +77,12 @@ def _declarations(add: argparse.ArgumentParser) -> None:
         choices=["add-or-remove-one-record", "add-or-remove-one-group"],
         help="what two neighbouring data sets differ by; a group is all records of one person",
     )
+    needed.add_argument(
+        "--favour",
+        metavar="RECIPE.toml",
+        help="weigh the orders of the accounting, for ever, as suits this recipe best; by default "
+        "as suits Gaussian releases (sampled steps with little noise gain much)",
+    )
     facts = add.add_argument_group("public facts (no defaults)")
     facts.add_argument(
         "--classes",

@@ -3,38 +3,24 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from argparse import Namespace
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from curator.administration.known import check_analyst, known_dataset
 from curator.cli_common import Screen, UsageProblem, folder_of, reader_of, table_lines
 from curator.cli_dataset import policy_rule
+from curator.cli_recipe import Asked, mechanism_table, wire_parameters
 from curator.config import load_config
 
 if TYPE_CHECKING:
     from curator.ledger.sql import SqlLedger
-    from curator.privacy.facts import DatasetFacts
     from curator.rest.plan import PlanAnswer
-
-_MAX_BYTES = 64 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The mechanism of a recipe, as the curator takes it, and what only the analyst uses."""
-
-    mechanism: str
-    parameters: dict[str, Any]
-    left_out: tuple[str, ...]
 
 
 def _plan(arguments: Namespace) -> None:
-    table = _mechanism_table(arguments.recipe)
+    table = mechanism_table(arguments.recipe)
     ledger = reader_of(arguments)
     try:
         answer, asked, rules = _answer(arguments, ledger, table)
@@ -96,57 +82,6 @@ def _answer(
     caller = Caller(who, Role.ANALYST) if who else Caller("steward", Role.STEWARD)
     plan = plan_run(context, caller, request, policy)
     return PlanAnswer.of(plan, asked.mechanism), asked, policy.rules()
-
-
-def _mechanism_table(path: str) -> dict[str, Any]:
-    """Return [mechanism] of a recipe.
-
-    Raises:
-        UsageProblem: If it is no recipe.
-    """
-    file = Path(path)
-    try:
-        with file.open("rb") as stream:
-            text = stream.read(_MAX_BYTES + 1).decode()
-        table = tomllib.loads(text).get("mechanism")
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
-        reason = getattr(problem, "strerror", None) or str(problem)
-        msg = f"cannot read recipe {path}: {reason}; 'analyst recipes NAME > FILE.toml' writes one"
-        raise UsageProblem(msg) from None
-    if len(text) > _MAX_BYTES or not isinstance(table, dict) or not table.get("kind"):
-        msg = f"{path} is no recipe: it has no [mechanism] with a kind"
-        raise UsageProblem(msg)
-    return table
-
-
-def wire_parameters(table: Mapping[str, Any], facts: DatasetFacts) -> Asked:
-    """Return what an analyst would send for a recipe.
-
-    Args:
-        table: Its [mechanism].
-        facts: A batch size becomes a rate by the nominal size; the capacity is the data set's where
-            the recipe has none.
-
-    Returns:
-        The mechanism with its parameters; keys that are no parameters are the analyst's own.
-    """
-    from curator.mechanisms.catalogue import parameter_schema  # torch
-
-    mechanism = str(table["kind"])
-    known = parameter_schema(mechanism)["properties"]
-    given = {key: value for key, value in table.items() if key != "kind"}
-    batch = given.get("expected_batch_size")
-    if batch is not None and "sampling_rate" in known:
-        given.setdefault("sampling_rate", batch / facts.nominal_size)
-        if "expected_batch_size" not in known:
-            del given["expected_batch_size"]
-    if "capacity" in known:
-        given.setdefault("capacity", facts.capacity)
-    return Asked(
-        mechanism,
-        {key: value for key, value in given.items() if key in known},
-        tuple(key for key in given if key not in known),
-    )
 
 
 def _lines(

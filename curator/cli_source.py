@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from curator.cli_common import Screen, UsageProblem, folder_of
 from curator.cli_progress import progress_for
+from curator.cli_recipe import favourite_of_recipe
 from curator.data.capacity import capacity_warning
 from curator.data.conversion import Conversion, Shape
 from curator.data.errors import SourceError
@@ -55,11 +56,17 @@ def _add_dataset(arguments: Namespace) -> None:
 
     folder = folder_of(arguments)
     facts, options = _facts(arguments), source_options(arguments)
+    favourite, favours = None, []
+    if arguments.favour is not None:
+        favourite, words = favourite_of_recipe(arguments.favour, facts)
+        favours.append(words)
     with _interruptible(
         "interrupted; 'curator dataset list' says whether the data set was added, and unless it "
         "was, nothing is left of it"
     ):
-        added = add_dataset(folder, facts, arguments.source, options, progress_for(arguments))
+        added = add_dataset(
+            folder, facts, arguments.source, options, progress_for(arguments), favourite
+        )
     warning = capacity_warning(facts)
     if warning is not None:
         sys.stderr.write(f"curator: warning: {warning}\n")
@@ -73,6 +80,7 @@ def _add_dataset(arguments: Namespace) -> None:
         *report,
         f"{facts.name} added with budget ({facts.epsilon:g}, {facts.delta:g}), "
         f"{facts.adjacency}; the lines above are private, the declared facts are public",
+        *favours,
         f"next: curator analyst add NAME --dir {root}; curator serve --dir {root}",
     )
 

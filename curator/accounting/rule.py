@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final, Self
 
 from curator.accounting.cost import UNIT, Cost
@@ -45,16 +46,29 @@ class BudgetRule:
     offsets: tuple[int, ...]
 
     @classmethod
-    def register(cls, budget: Budget) -> Self:
-        """Fix the weights: nine tenths on the order with the largest threshold over order.
+    def register(cls, budget: Budget, favourite: float | None = None) -> Self:
+        """Fix the weights: nine tenths on one order.
+
+        Args:
+            budget: Of the data set.
+            favourite: That order, chosen without looking at private data; by default the one with
+                the largest threshold over order, which serves Gaussian releases best.
+
+        Raises:
+            ValueError: If the favourite is no order of the grid.
+
+        Privacy:
+            Sound for any favourite that is fixed before the first release.
 
         References:
             [feldman:21], Theorem 4.3 for one fixed order.
         """
-        delta = _CONTEXT.subtract(Decimal(budget.delta), IMPLEMENTATION_SLACK)
-        favourite = max(
-            ORDERS, key=lambda a: order_threshold(a, budget.epsilon, delta) / Decimal(a)
-        )
+        if favourite is None:
+            favourite = default_favourite(budget)
+        elif favourite not in ORDERS:
+            msg = f"order {favourite:g} is none of {', '.join(f'{a:g}' for a in ORDERS)}"
+            raise ValueError(msg)
+        delta = _delta(budget)
         offsets = tuple(
             _units_above(_offset(a, _times(delta, w)))
             for a, w in zip(ORDERS, _weights(favourite), strict=True)
@@ -71,6 +85,11 @@ class BudgetRule:
         if len(self.offsets) != len(ORDERS) or not integers or self.favourite not in ORDERS:
             msg = "a budget rule has one integer for each order"
             raise ValueError(msg)
+
+    @property
+    def chosen(self) -> float | None:
+        """The favourite order, None if it is the one that any such budget has by default."""
+        return None if self.favourite == default_favourite(self.budget) else self.favourite
 
     @property
     def weights(self) -> tuple[Fraction, ...]:
@@ -160,6 +179,17 @@ class BudgetRule:
         pairs = zip(total.units, self.offsets, strict=True)
         finite = [unit + offset for unit, offset in pairs if unit is not None]
         return max(1, min(finite)) if finite else None
+
+
+@lru_cache(maxsize=256)
+def default_favourite(budget: Budget) -> float:
+    """Return the order with the largest threshold over order, which serves Gaussians best."""
+    delta = _delta(budget)
+    return max(ORDERS, key=lambda a: order_threshold(a, budget.epsilon, delta) / Decimal(a))
+
+
+def _delta(budget: Budget) -> Decimal:
+    return _CONTEXT.subtract(Decimal(budget.delta), IMPLEMENTATION_SLACK)
 
 
 def _weights(favourite: float) -> tuple[Fraction, ...]:

@@ -20,6 +20,7 @@ class Register(_Command):
 
     kind: Literal["register"] = "register"
     facts: DatasetFacts
+    favourite: float | None = None  # order of the budget's rule; by default what suits Gaussians
 
 
 class Pause(_Command):

@@ -62,7 +62,8 @@ def execute(context: Context, folder: CuratorFolder, command: Command) -> tuple[
                 budget=facts.budget,
                 adjacency=facts.adjacency,
                 facts_json=facts.model_dump_json(),
-            )
+            ),
+            command.favourite,
         )
         return (f"{facts.name} is registered",)
     known_dataset(context.ledger, command.dataset)

@@ -44,6 +44,7 @@ class Note:
         state = book.dataset(name)
         self.datasets[name] = {
             "registration": dataset_fields(state.registration),
+            "favourite": state.rule.chosen,
             "cap": state.cap,
             "status": str(state.status),
             "reserved": book.account(name).reserved.to_json(),

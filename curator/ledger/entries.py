@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from curator.accounting.cost import Cost
 from curator.accounting.rule import BudgetRule
@@ -20,6 +20,12 @@ class DatasetRegistered:
 
     registration: DatasetRegistration
     rule: BudgetRule
+
+    @classmethod
+    def favouring(cls, registration: DatasetRegistration, favourite: float | None) -> Self:
+        """Fix the rule of a data set's budget; see `BudgetRule.register`."""
+        rule = BudgetRule.register(registration.budget, favourite)
+        return cls(registration=registration, rule=rule)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -67,8 +67,13 @@ class Ledger(Protocol):
     the run is held by another. All of them are atomic and safe to call from many threads.
     """
 
-    def register_dataset(self, registration: DatasetRegistration) -> DatasetState:
-        """Fix a data set's cap, relation and rule for ever; `DatasetExists` the second time."""
+    def register_dataset(
+        self, registration: DatasetRegistration, favourite: float | None = None
+    ) -> DatasetState:
+        """Fix a data set's cap, relation and rule for ever; `DatasetExists` the second time.
+
+        `favourite` is the order that the rule favours, by default what suits Gaussians best.
+        """
         ...
 
     def dataset(self, name: str) -> DatasetState:

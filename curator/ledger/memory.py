@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import final
 
 from curator.accounting.cost import Cost
-from curator.accounting.rule import BudgetRule
 from curator.errors import BudgetNumbers
 from curator.ledger import entries as kinds
 from curator.ledger.book import Book, replay
@@ -44,11 +43,12 @@ class MemoryLedger:
         self._entries: list[Entry] = []
         self._payloads: dict[str, bytes] = {}
 
-    def register_dataset(self, registration: DatasetRegistration) -> DatasetState:
+    def register_dataset(
+        self, registration: DatasetRegistration, favourite: float | None = None
+    ) -> DatasetState:
         """See `Ledger`."""
-        rule = BudgetRule.register(registration.budget)
         with self._lock:
-            self._write(kinds.DatasetRegistered(registration=registration, rule=rule))
+            self._write(kinds.DatasetRegistered.favouring(registration, favourite))
             return self._book.dataset(registration.name)
 
     def decide(self, decision: kinds.Decision) -> DatasetState:

@@ -197,7 +197,9 @@ class DatasetState:
     def share_rule(self, analyst: str) -> BudgetRule | None:
         """Return the rule under an analyst's own cap, None without one."""
         share = self.share(analyst)
-        return None if share is None else allotment_rule(share, self.rule.budget.delta)
+        if share is None:
+            return None
+        return allotment_rule(share, self.rule.budget.delta, self.rule.chosen)
 
     def is_restricted(self, analyst: str) -> bool:
         """Whether a run that was opened within the caps may be beyond them by now."""
@@ -218,9 +220,9 @@ class DatasetState:
 
 
 @lru_cache(maxsize=256)
-def allotment_rule(epsilon: float, delta: float) -> BudgetRule:
+def allotment_rule(epsilon: float, delta: float, favourite: float | None = None) -> BudgetRule:
     """Return the rule that measures a part of a budget, such as an analyst's share."""
-    return BudgetRule.register(Budget(epsilon=epsilon, delta=delta))
+    return BudgetRule.register(Budget(epsilon=epsilon, delta=delta), favourite)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -69,7 +69,8 @@ def _registered(ledger: Ledger, name: str, value: dict[str, Any]) -> DatasetStat
     try:
         return ledger.dataset(name)
     except UnknownDataset:
-        return ledger.register_dataset(registration_from(value["registration"]))
+        registration = registration_from(value["registration"])
+        return ledger.register_dataset(registration, value.get("favourite"))
 
 
 def _lost_decisions(

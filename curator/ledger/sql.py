@@ -15,7 +15,6 @@ from typing import Self, TypeVar, final
 
 from sqlalchemy import Connection
 
-from curator.accounting.rule import BudgetRule
 from curator.errors import LedgerUnavailable
 from curator.ledger import connect, postgres, rows
 from curator.ledger import entries as kinds
@@ -129,10 +128,11 @@ class SqlLedger(SqlReadings):
         """Keep others from adopting this holder's runs while it beats; PostgreSQL only."""
         return Lease(self._store, holder, seconds)
 
-    def register_dataset(self, registration: DatasetRegistration) -> DatasetState:
+    def register_dataset(
+        self, registration: DatasetRegistration, favourite: float | None = None
+    ) -> DatasetState:
         """See `Ledger`."""
-        rule = BudgetRule.register(registration.budget)
-        happening = kinds.DatasetRegistered(registration=registration, rule=rule)
+        happening = kinds.DatasetRegistered.favouring(registration, favourite)
 
         def work(connection: Connection) -> DatasetState:
             book = Book(datasets=rows.load_datasets(connection))

@@ -14,11 +14,13 @@ from curator.accounting.cost import event_cost
 from curator.accounting.rule import BudgetRule
 from curator.errors import BudgetExhausted, UnknownDataset, UnknownRun
 from curator.ledger.chain import GENESIS
+from curator.ledger.entries import ShareSet
+from curator.ledger.export import export_jsonl, verify_export
 from curator.ledger.ledger import DatasetExists, Ledger, LedgerConflict, RunExists
 from curator.privacy.budget import Budget
 from curator.privacy.event import GaussianEvent
 from tests.contract.decision_contract import DecisionContract
-from tests.contract.ledger_values import BUDGET, SETUP, most_steps, opening, registration
+from tests.contract.ledger_values import BUDGET, SETUP, STEP, most_steps, opening, registration
 from tests.contract.run_contract import RunContract
 
 
@@ -37,6 +39,26 @@ class LedgerContract(RunContract, DecisionContract):
         assert self.ledger.dataset("d").rule == BudgetRule.register(BUDGET)
         self.ledger.register_dataset(registration("a"))
         assert [state.registration.name for state in self.ledger.datasets()] == ["a", "d"]
+
+    def test_the_order_that_a_budget_favours_is_fixed_once(self) -> None:
+        state = self.ledger.register_dataset(registration("e"), 2.5)
+        rule = BudgetRule.register(BUDGET, 2.5)
+        assert state.rule == self.ledger.dataset("e").rule == rule != BudgetRule.register(BUDGET)
+        with pytest.raises(DatasetExists):
+            self.ledger.register_dataset(registration("e"))
+        with pytest.raises(ValueError, match="order 7 is none of"):
+            self.ledger.register_dataset(registration("f"), 7.0)
+        self.ledger.open_run(opening(num_steps=9, dataset="e"), "h")
+        self.ledger.advance_mark("r", "h", 1, 4)
+        spent = self.ledger.statement("e").spent_epsilon
+        assert spent == rule.spent_epsilon(event_cost(STEP) * 4)
+        self.ledger.decide(ShareSet(dataset="e", analyst="ann", epsilon=2.0))
+        share = self.ledger.share("e", "ann")
+        assert share is not None
+        assert share.rule == BudgetRule.register(Budget(epsilon=2.0, delta=BUDGET.delta), 2.5)
+        self.ledger.verify()
+        _, totals = verify_export(export_jsonl(self.ledger))
+        assert (totals.dataset, totals.spent_epsilon) == ("e", spent)
 
     @pytest.mark.parametrize("budget", [BUDGET, Budget(epsilon=9.0, delta=1e-6)])
     def test_a_budget_is_fixed_once(self, budget: Budget) -> None:

@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 
 from curator.cli import ExitCode, main
+from curator.config import load_config
 from curator.data.report import PRIVATE
 from curator.folder import CuratorFolder, initialise
+from curator.open_ledger import open_ledger_reader
 from tests.fakes.awkward import encoded, grey, rgb
 
 ADD = shlex.split(
@@ -196,6 +198,62 @@ def test_add_says_what_a_name_may_be(
     argv = ["dataset", "add", "My Pets", str(photos), "--dir", str(folder.root), *ADD]
     assert main(argv) == ExitCode.FAILED
     assert "name: a name has 1 to 64 lower-case letters, digits," in capsys.readouterr().err
+
+
+RECIPE = """
+[mechanism]
+kind = "dp-sinkhorn"
+sampling_rate = {rate}
+capacity = 4
+num_samples = 4
+num_debias = 1
+clip_norm = 0.5
+noise_multiplier = 0.5
+reg = 0.05
+l1_weight = 1.0
+label_scale = 15.0
+schedule = "published"
+"""
+
+
+def test_a_budget_favours_a_recipe_if_the_steward_says_so(
+    photos: Path, folder: CuratorFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(RECIPE.format(rate=0.001))
+    add = ["dataset", "add", "cats", str(photos), "--dir", str(folder.root), *ADD]
+    assert main([*add, "--favour", str(recipe)]) == ExitCode.OK
+    (line,) = [one for one in capsys.readouterr().out.splitlines() if one.startswith("the budget")]
+    (state,) = open_ledger_reader(folder, load_config(folder.config)).datasets()
+    assert state.rule.chosen is not None
+    assert line.startswith(f"the budget favours order {state.rule.chosen:g}: ")
+    assert line.endswith(" by default")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "is no recipe"),
+        (RECIPE.format(rate=1.0), "does not fit this data set"),
+        (RECIPE.format(rate=0.001).replace("reg =", "rug ="), "does not fit this data set"),
+        (RECIPE.format(rate=0.001).replace("dp-sinkhorn", "magic"), "expected one of"),
+    ],
+)
+def test_a_recipe_that_cannot_be_favoured_adds_nothing(
+    *,
+    photos: Path,
+    folder: CuratorFolder,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    text: str,
+    words: str,
+) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(text)
+    add = ["dataset", "add", "cats", str(photos), "--dir", str(folder.root), *ADD]
+    assert main([*add, "--favour", str(recipe)]) == ExitCode.FAILED
+    assert words in capsys.readouterr().err
+    assert not open_ledger_reader(folder, load_config(folder.config)).datasets()
 
 
 @pytest.mark.parametrize("output", [[], ["--json"], ["--quiet"]])

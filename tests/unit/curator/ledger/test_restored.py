@@ -154,6 +154,18 @@ def test_accepting_again_adds_nothing(place: Place) -> None:
     ledger.close()
 
 
+def test_what_the_copy_never_knew_comes_back_with_the_order_that_it_favoured(place: Place) -> None:
+    ledger = place.open()
+    rule = ledger.register_dataset(registration("e"), 2.5).rule
+    ledger.close()
+    place.restore()
+    ledger = place.open_without_anchor()
+    accept_restored(ledger, place.anchor, "the disk broke")
+    assert ledger.dataset("e").rule == rule
+    assert ledger.dataset("d").rule.chosen is None
+    ledger.close()
+
+
 def test_what_the_copy_never_knew_comes_back(place: Place) -> None:
     ledger = place.open()
     ledger.register_dataset(registration("e"))
