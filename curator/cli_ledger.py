@@ -79,7 +79,8 @@ def _show(arguments: Namespace) -> None:
 def _decisions(state: DatasetState) -> list[str]:
     from curator.service.steward_policy import StewardPolicy  # torch
 
-    lines = [f"{state.status}, registered {state.registered_at}"]
+    favours = "" if state.rule.chosen is None else f", favours order {state.rule.chosen:g}"
+    lines = [f"{state.status}, registered {state.registered_at}{favours}"]
     if state.cap < state.rule.budget.epsilon:
         lines.append(f"cap lowered to {state.cap:g} from {state.rule.budget.epsilon:g}")
     if not state.added.is_zero:

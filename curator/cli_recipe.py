@@ -89,10 +89,10 @@ def favourite_of_recipe(path: str, facts: DatasetFacts) -> tuple[float, str]:
         facts: What the steward declares, with the budget.
 
     Raises:
-        UsageProblem: If the recipe's mechanism does not fit the data set.
+        UsageProblem: If the recipe's mechanism does not fit the data set, or its budget no step.
     """
     from curator.accounting.cost import Cost, event_cost
-    from curator.accounting.favourite import favourite_for
+    from curator.accounting.favourite import MOST_STEPS, favourite_for
     from curator.accounting.rule import BudgetRule
     from curator.mechanisms.catalogue import parse_mechanism  # torch
     from curator.service.policy import check_policy
@@ -107,11 +107,15 @@ def favourite_of_recipe(path: str, facts: DatasetFacts) -> tuple[float, str]:
         raise UsageProblem(msg) from None
     setup, step = event_cost(mechanism.setup_event()), event_cost(mechanism.step_event())
     order = favourite_for(facts.budget, setup, step)
-    rules = [BudgetRule.register(facts.budget), BudgetRule.register(facts.budget, order)]
+    chosen, usual = BudgetRule.register(facts.budget, order), BudgetRule.register(facts.budget)
     if step.is_zero:
-        before, after = (f"epsilon {rule.spent_epsilon(setup):.4f}" for rule in rules)
+        worth, before = (f"epsilon {rule.spent_epsilon(setup):.4f}" for rule in (chosen, usual))
     else:
-        before, after = (
-            f"{rule.affordable_steps(Cost.zero(), setup, step, 10**9):,} steps" for rule in rules
+        steps, fewer = (
+            rule.affordable_steps(Cost.zero(), setup, step, MOST_STEPS) for rule in (chosen, usual)
         )
-    return order, f"the budget favours order {order:g}: {after} of this recipe, {before} by default"
+        if not steps:
+            msg = f"{path}: not one step is affordable, whatever is favoured: it needs more noise"
+            raise UsageProblem(msg)
+        worth, before = f"{steps:,} steps", f"{fewer:,}"
+    return order, f"the budget favours order {order:g}: {worth} of this recipe, {before} by default"

@@ -9,7 +9,7 @@ from curator.accounting.orders import ORDERS
 from curator.accounting.rule import BudgetRule, default_favourite
 from curator.privacy.budget import Budget
 
-_MOST_STEPS: Final = 10**9
+MOST_STEPS: Final = 10**9
 
 
 def favourite_for(budget: Budget, setup: Cost, step: Cost) -> float:
@@ -33,7 +33,7 @@ def favourite_for(budget: Budget, setup: Cost, step: Cost) -> float:
         if step.is_zero:
             return (0.0, -rule.spent_epsilon(setup), order == default)
         nothing = Cost.zero()
-        steps = rule.affordable_steps(nothing, setup, step, _MOST_STEPS)
+        steps = rule.affordable_steps(nothing, setup, step, MOST_STEPS)
         return (steps, -rule.spent_epsilon(setup + step), order == default)
 
     return max(ORDERS, key=value)

@@ -228,6 +228,8 @@ def test_a_budget_favours_a_recipe_if_the_steward_says_so(
     assert state.rule.chosen is not None
     assert line.startswith(f"the budget favours order {state.rule.chosen:g}: ")
     assert line.endswith(" by default")
+    assert main(["ledger", "show", "--dir", str(folder.root)]) == ExitCode.OK
+    assert f"favours order {state.rule.chosen:g}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -235,6 +237,7 @@ def test_a_budget_favours_a_recipe_if_the_steward_says_so(
     [
         ("", "is no recipe"),
         (RECIPE.format(rate=1.0), "does not fit this data set"),
+        (RECIPE.format(rate=0.5).replace("multiplier = 0.5", "multiplier = 0.05"), "not one step"),
         (RECIPE.format(rate=0.001).replace("reg =", "rug ="), "does not fit this data set"),
         (RECIPE.format(rate=0.001).replace("dp-sinkhorn", "magic"), "expected one of"),
     ],
