@@ -108,14 +108,14 @@ def favourite_of_recipe(path: str, facts: DatasetFacts) -> tuple[float, str]:
     setup, step = event_cost(mechanism.setup_event()), event_cost(mechanism.step_event())
     order = favourite_for(facts.budget, setup, step)
     chosen, usual = BudgetRule.register(facts.budget, order), BudgetRule.register(facts.budget)
+    if not chosen.admits(setup + step):
+        msg = f"{path}: not one step is affordable, whatever is favoured: it needs more noise"
+        raise UsageProblem(msg)
     if step.is_zero:
         worth, before = (f"epsilon {rule.spent_epsilon(setup):.4f}" for rule in (chosen, usual))
     else:
         steps, fewer = (
             rule.affordable_steps(Cost.zero(), setup, step, MOST_STEPS) for rule in (chosen, usual)
         )
-        if not steps:
-            msg = f"{path}: not one step is affordable, whatever is favoured: it needs more noise"
-            raise UsageProblem(msg)
         worth, before = f"{steps:,} steps", f"{fewer:,}"
     return order, f"the budget favours order {order:g}: {worth} of this recipe, {before} by default"

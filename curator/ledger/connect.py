@@ -78,8 +78,14 @@ def check_anchor(connection: Connection, anchor: HeadAnchor | None) -> None:
     Raises:
         LedgerRestored: If it has not.
     """
-    if anchor is not None and inspect_tables(connection).has_table(schema.entries.name):
-        anchor.check(lambda seq: rows.load_digest(connection, seq))
+
+    def digest_of(seq: int) -> str | None:  # asked once the anchor's file is read, never before
+        if seq and not inspect_tables(connection).has_table(schema.entries.name):
+            return None
+        return rows.load_digest(connection, seq)
+
+    if anchor is not None:
+        anchor.check(digest_of)
 
 
 def refuse_other_versions(connection: Connection) -> None:

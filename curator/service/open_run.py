@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from curator.accounting.rule import BudgetRule
 from curator.errors import (
     MalformedRequest,
     TooManyRuns,
@@ -66,7 +67,8 @@ def open_run(context: Context, caller: Caller, request: RunRequest) -> RunState:
     dataset = context.served(request.dataset)
     mechanism = parse_mechanism(request.mechanism, request.parameters_json, dataset.facts.space)
     check_policy(mechanism, dataset.facts)
-    policy = StewardPolicy.of(context.ledger.dataset(request.dataset))
+    state = context.ledger.dataset(request.dataset)
+    policy = StewardPolicy.of(state)
     policy.check_mechanism(request.mechanism, mechanism)
     rows = mechanism.rows_per_step
     if rows is not None and rows > context.max_samples:
@@ -93,7 +95,7 @@ def open_run(context: Context, caller: Caller, request: RunRequest) -> RunState:
             msg = "idempotency_key was used for another run"
             raise MalformedRequest(msg)
         if existing is None:
-            _check_number(context, policy, opening, dataset.facts.delta)
+            _check_number(context, policy, opening, state.rule)
             check_state(context, caller.name, mechanism.spec, dataset.facts.space)
             live = _begun(context, opening, makes_release=is_released_once(mechanism))
     if live is not None:
@@ -144,7 +146,7 @@ def _prepare(context: Context, live: LiveRun) -> None:
 
 
 def _check_number(
-    context: Context, policy: StewardPolicy, opening: RunOpening, delta: float
+    context: Context, policy: StewardPolicy, opening: RunOpening, registered: BudgetRule
 ) -> None:
     """Check what depends on the caller's other runs.
 
@@ -156,7 +158,8 @@ def _check_number(
     if len(mine) >= context.max_open_runs:
         msg = f"at most {context.max_open_runs} here"
         raise TooManyRuns(msg)
-    policy.check_opening(opening, delta, sum(run.dataset == opening.dataset for run in mine))
+    here = sum(run.dataset == opening.dataset for run in mine)
+    policy.check_opening(opening, registered, here)
 
 
 def _run_id(caller: Caller, key: str) -> str:

@@ -55,6 +55,7 @@ class Limits:
 
     facts: DatasetFacts
     rule: BudgetRule
+    registered: BudgetRule  # the same before any cap was lowered
     reserved: Cost
     share: Account | None
     policy: StewardPolicy
@@ -77,6 +78,7 @@ class Limits:
         return cls(
             facts=context.served(name).facts,
             rule=account.rule,
+            registered=state.rule,
             reserved=account.reserved,
             share=context.ledger.share(name, caller.name),
             policy=policy,
@@ -119,7 +121,7 @@ class Limits:
             at_most: The steps wished for.
         """
         most = min(at_most, self.policy.max_steps or MAX_STEPS)
-        alone = self.policy.epsilon_rule(self.facts.delta)
+        alone = self.policy.epsilon_rule(self.registered)
         if alone is None:
             return most
         return alone.affordable_steps(NOTHING, price.setup, price.step, most)

@@ -169,8 +169,12 @@ def _charge_setup(context: Context, live: LiveRun) -> None:
         LedgerUnavailable: If the ledger does not confirm; nothing will be computed.
     """
     state = context.ledger.run(live.run_id)
-    if not state.setup_begun and not state.setup.is_zero:
+    if state.setup_begun or state.setup.is_zero:
+        return
+    try:
         context.ledger.begin_setup(live.run_id, context.holder, live.epoch)
+    except LedgerConflict as error:  # an earlier one was written after all
+        raise LedgerUnavailable from error
 
 
 def _charged(context: Context, live: LiveRun, mark: int) -> int:

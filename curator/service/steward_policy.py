@@ -97,12 +97,12 @@ class StewardPolicy(BaseModel):
         for problem in self._problems(name, mechanism):
             _refuse(problem)
 
-    def check_opening(self, opening: RunOpening, delta: float, open_runs: int) -> None:
+    def check_opening(self, opening: RunOpening, registered: BudgetRule, open_runs: int) -> None:
         """Refuse a run that is too long, too dear or one too many.
 
         Args:
             opening: What is to be reserved.
-            delta: Of the data set.
+            registered: The rule of the data set's budget, as it was registered.
             open_runs: Of this analyst on this data set.
 
         Raises:
@@ -115,7 +115,7 @@ class StewardPolicy(BaseModel):
                 f"max_open_runs is {self.max_open_runs}: close one of yours first "
                 "('analyst runs --open', 'analyst close')"
             )
-        self._check_epsilon(opening.declared, delta)
+        self._check_epsilon(opening.declared, registered)
 
     def check_rows(self, rows: int) -> None:
         """Refuse a step with too many images.
@@ -129,22 +129,24 @@ class StewardPolicy(BaseModel):
         if self.max_images is not None and rows > self.max_images:
             _refuse(f"max_images is {self.max_images}")
 
-    def epsilon_rule(self, delta: float) -> BudgetRule | None:
+    def epsilon_rule(self, registered: BudgetRule) -> BudgetRule | None:
         """Return what measures one run alone, None if that is not limited.
 
         Args:
-            delta: Of the data set.
+            registered: The rule of the data set's budget, as it was registered.
         """
         most = self.max_epsilon_per_run
-        return None if most is None else allotment_rule(most, delta)
+        if most is None:
+            return None
+        return allotment_rule(most, registered.budget.delta, registered.chosen)
 
-    def _check_epsilon(self, declared: Cost, delta: float) -> None:
+    def _check_epsilon(self, declared: Cost, registered: BudgetRule) -> None:
         """Refuse a run that alone would cost too much.
 
         Raises:
             PolicyRefused: With the rule, its number and what the run would cost.
         """
-        rule = self.epsilon_rule(delta)
+        rule = self.epsilon_rule(registered)
         if rule is not None and not rule.admits(declared):
             most, asked = rule.budget.epsilon, rule.spent_epsilon(declared)
             _refuse(f"max_epsilon_per_run is {most:g}, this run would cost {asked:.4f}")

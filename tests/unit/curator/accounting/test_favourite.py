@@ -12,10 +12,10 @@ from curator.accounting.rule import BudgetRule, default_favourite
 from curator.privacy.budget import Budget
 from curator.privacy.event import GaussianEvent, SampledGaussianEvent
 from curator.privacy.event import SamplingRate as Rate
+from curator.service.steward_policy import StewardPolicy
 
 BUDGET = Budget(epsilon=10.0, delta=1e-5)
 NOTHING = Cost.zero()
-LITTLE_NOISE = SampledGaussianEvent(sampling_rate=Rate.at_least(1 / 1200), noise_multiplier=0.494)
 
 
 def affords(rule: BudgetRule, step: Cost) -> int:
@@ -70,3 +70,11 @@ def test_whichever_is_chosen_the_shares_of_delta_add_up_to_one(order: float) -> 
 def test_an_order_that_the_costs_do_not_have_is_refused(order: float) -> None:
     with pytest.raises(ValueError, match=r"is none of 1\.5, 2, 2\.5"):
         BudgetRule.register(BUDGET, order)
+
+
+def test_the_policy_measures_a_run_as_the_budget_does() -> None:
+    registered = BudgetRule.register(BUDGET, 2.5)
+    rule = StewardPolicy(max_epsilon_per_run=4.0).epsilon_rule(registered)
+    assert rule == BudgetRule.register(Budget(epsilon=4.0, delta=BUDGET.delta), 2.5)
+    usual = StewardPolicy(max_epsilon_per_run=4.0).epsilon_rule(BudgetRule.register(BUDGET))
+    assert usual == BudgetRule.register(Budget(epsilon=4.0, delta=BUDGET.delta))

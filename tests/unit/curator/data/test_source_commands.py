@@ -216,6 +216,17 @@ schedule = "published"
 """
 
 
+RELEASED_ONCE = """
+[mechanism]
+kind = "mean-embedding"
+num_features = 8
+bandwidths = [1.0]
+feature_seed = 1
+noise_multiplier = 0.3
+count_scale = 0.5
+"""
+
+
 def test_a_budget_favours_a_recipe_if_the_steward_says_so(
     photos: Path, folder: CuratorFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -237,6 +248,7 @@ def test_a_budget_favours_a_recipe_if_the_steward_says_so(
     [
         ("", "is no recipe"),
         (RECIPE.format(rate=1.0), "does not fit this data set"),
+        (RELEASED_ONCE, "not one step"),
         (RECIPE.format(rate=0.5).replace("multiplier = 0.5", "multiplier = 0.05"), "not one step"),
         (RECIPE.format(rate=0.001).replace("reg =", "rug ="), "does not fit this data set"),
         (RECIPE.format(rate=0.001).replace("dp-sinkhorn", "magic"), "expected one of"),

@@ -8,6 +8,7 @@ import pytest
 
 from curator.errors import LedgerUnavailable
 from curator.ledger.memory import MemoryLedger
+from curator.ledger.records import RunState
 from curator.service.close_run import close_run
 from curator.service.context import Context
 from curator.service.release_gradient import release_gradient
@@ -79,6 +80,32 @@ def test_a_charge_that_is_not_confirmed_is_made_once(method: str, writes: bool) 
     assert [entry.kind for entry in ledger.entries()].count("setup-begun") == 1
     close_run(ctx, ALICE, run.run_id)
     assert ledger.account("small").spent == run.setup + run.step
+
+
+def test_a_confirmation_that_comes_late_is_found_at_the_next_try() -> None:
+    class Late:
+        """Shows a run as it was before its setup was written."""
+
+        def __init__(self, inner: MemoryLedger) -> None:
+            self._inner = inner
+            self.stale: RunState | None = None
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._inner, name)
+
+        def run(self, run_id: str) -> RunState:
+            return self.stale or self._inner.run(run_id)
+
+    ledger = Late(memory_ledger())
+    ctx = context(ledger)
+    run = opened(ctx, "gs-wgan-round-robin", num_steps=9)
+    ledger.begin_setup(run.run_id, ctx.holder, run.epoch)
+    ledger.stale = run
+    with pytest.raises(LedgerUnavailable):
+        answer(ctx, run.run_id, 1)
+    ledger.stale = None
+    assert answer(ctx, run.run_id, 1).step == 1
+    assert [entry.kind for entry in ledger.entries()].count("setup-begun") == 1
 
 
 def test_who_was_replaced_pays_nothing() -> None:
