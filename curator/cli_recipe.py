@@ -92,9 +92,10 @@ def favourite_of_recipe(path: str, facts: DatasetFacts) -> tuple[float, str]:
         UsageProblem: If the recipe's mechanism does not fit the data set, or its budget no step.
     """
     from curator.accounting.cost import Cost, event_cost
-    from curator.accounting.favourite import MOST_STEPS, favourite_for
+    from curator.accounting.favourite import favourite_for
     from curator.accounting.rule import BudgetRule
     from curator.mechanisms.catalogue import parse_mechanism  # torch
+    from curator.privacy.event import MAX_STEPS
     from curator.service.policy import check_policy
 
     table = mechanism_table(path)
@@ -115,7 +116,7 @@ def favourite_of_recipe(path: str, facts: DatasetFacts) -> tuple[float, str]:
         worth, before = (f"epsilon {rule.spent_epsilon(setup):.4f}" for rule in (chosen, usual))
     else:
         steps, fewer = (
-            rule.affordable_steps(Cost.zero(), setup, step, MOST_STEPS) for rule in (chosen, usual)
+            rule.affordable_steps(Cost.zero(), setup, step, MAX_STEPS) for rule in (chosen, usual)
         )
         worth, before = f"{steps:,} steps", f"{fewer:,}"
     return order, f"the budget favours order {order:g}: {worth} of this recipe, {before} by default"

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from curator.accounting.cost import Cost
 from curator.accounting.orders import ORDERS
 from curator.accounting.rule import BudgetRule, default_favourite
 from curator.privacy.budget import Budget
-
-MOST_STEPS: Final = 10**9
+from curator.privacy.event import MAX_STEPS
 
 
 def favourite_for(budget: Budget, setup: Cost, step: Cost) -> float:
@@ -33,7 +30,7 @@ def favourite_for(budget: Budget, setup: Cost, step: Cost) -> float:
         if step.is_zero:
             return (0.0, -rule.spent_epsilon(setup), order == default)
         nothing = Cost.zero()
-        steps = rule.affordable_steps(nothing, setup, step, MOST_STEPS)
+        steps = rule.affordable_steps(nothing, setup, step, MAX_STEPS)
         return (steps, -rule.spent_epsilon(setup + step), order == default)
 
     return max(ORDERS, key=value)

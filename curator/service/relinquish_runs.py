@@ -8,6 +8,7 @@ the ledger, and claims none after that, whether the ledger confirms or not.
 from __future__ import annotations
 
 import logging
+import time
 
 from curator.errors import CuratorError, RunClosed
 from curator.ledger.problems import HolderLost, LedgerConflict
@@ -26,8 +27,9 @@ def relinquish_runs(context: Context) -> None:
     Args:
         context: The collaborators; no step is being computed any more.
     """
+    until = time.monotonic() + _LOCK_SECONDS  # of all: others wait for this process's lease
     for live in list(context.live_runs.values()):
-        if not live.lock.acquire(timeout=_LOCK_SECONDS):
+        if not live.lock.acquire(timeout=max(0.0, until - time.monotonic())):
             continue
         try:
             _relinquish(context, live)

@@ -116,10 +116,14 @@ def test_a_run_whose_lock_is_held_stays_charged(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(module, "_LOCK_SECONDS", 0.01)
     ledger = memory_ledger()
     ctx, run_id = after_steps(ledger, 5)
-    before = ledger.head()
+    other = opened(ctx, num_steps=100, key="b" * 16)
+    for step in range(1, 6):
+        answer(ctx, other.run_id, step)
+    before = ledger.run(run_id)
     with ctx.live_runs[run_id].lock:
         relinquish_runs(ctx)
-    assert ledger.head() == before
+    assert ledger.run(run_id) == before
+    assert ledger.run(other.run_id).used == 5  # its lock was free, though the time was up
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -143,10 +147,11 @@ def test_racing_steps_are_never_under_counted(seed: int) -> None:
     stepper.start()
     start.wait()
     time.sleep(0.002 * seed)
-    while ctx.live_runs[run_id].used == ctx.live_runs[run_id].mark:  # nothing would come back
+    live = ctx.live_runs[run_id]
+    while live.used == live.mark and not live.closed:  # nothing would come back
         time.sleep(0)
     relinquish_runs(ctx)
-    ctx.live_runs[run_id].relinquished = True  # where it had just used its block up
+    live.relinquished = True  # where it had just used its block up
     stepper.join()
     assert max(answered, default=0) <= ledger.run(run_id).used
 
