@@ -57,14 +57,15 @@ def choose_backend(wanted: Backend) -> Backend:
 
 
 def dense_solver(cost: LabelledCost, schedule: Schedule, dtype: torch.dtype) -> TransportSolver:
-    """Return a solver with the chosen body; float64 is plain torch's.
+    """Return a solver with the chosen body; float64 and Newton steps are plain torch's.
 
     Args:
         cost: The ground cost.
         schedule: Temperatures and kinds of updates.
         dtype: Of the images that it will be given.
     """
-    if dtype is torch.float32 and _chosen.get("compiled", False):
+    is_plain = dtype is not torch.float32 or bool(schedule.newton_temperatures)
+    if not is_plain and _chosen.get("compiled", False):
         return _compiled(cost, schedule)
     return DenseSinkhorn(cost=cost, schedule=schedule)
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from curator.privacy.records import ImageSpace
 
 _SCALING = 0.5
-_SLOW_SCALING = 0.97
-_OVERRELAXATION = 1.6
-_NUM_OVERRELAXED = 800
-_NUM_POLISHING = 20
+_NUM_WARM_UPDATES = 20
+_NEWTON_SCALING = 0.7
+_NUM_NEWTON_STEPS = 2  # at each temperature
+_NUM_LAST_STEPS = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,10 +24,12 @@ class Schedule:
 
     `relaxations` holds a factor per update: None is one averaged update of both potentials at
     once, a number w an update of f, then of g, each moved by w times its Sinkhorn step.
+    Steps of Newton's method may follow, one for each of `newton_temperatures`.
     """
 
     temperatures: tuple[float, ...]
     relaxations: tuple[float | None, ...]
+    newton_temperatures: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the lists.
@@ -38,19 +40,21 @@ class Schedule:
         if not self.temperatures or len(self.temperatures) != len(self.relaxations):
             msg = "a schedule needs as many relaxations as temperatures, at least one"
             raise ValueError(msg)
-        if not all(0 < temperature < math.inf for temperature in self.temperatures):
+        listed = (*self.temperatures, *self.newton_temperatures)
+        if not all(0 < temperature < math.inf for temperature in listed):
             msg = "temperatures must be positive and finite"
             raise ValueError(msg)
 
     @property
     def reg(self) -> float:
         """The entropic regularisation that the schedule ends at, in cost units."""
-        return self.temperatures[-1]
+        return (self.newton_temperatures or self.temperatures)[-1]
 
     @property
     def is_symmetric(self) -> bool:
         """Whether swapping the clouds swaps the potentials: every update is averaged."""
-        return all(relaxation is None for relaxation in self.relaxations)
+        is_averaged = all(relaxation is None for relaxation in self.relaxations)
+        return is_averaged and not self.newton_temperatures
 
 
 def public_diameter(space: ImageSpace, label_scale: float) -> float:
@@ -86,26 +90,29 @@ def published(diameter: float, reg: float) -> Schedule:
 
 
 def converged(diameter: float, reg: float) -> Schedule:
-    """Return a list long enough for gradients good to 1e-3, and to 1e-5 from `reg` .5 on.
+    """Return a list that ends at the optimum: its plan misses no weight by more than 1e-9.
 
-    Slow annealing, then a fixed number of overrelaxed updates at `reg`, then a few plain ones.
-    Measured for 50 images of 784 pixels; larger problems converge more slowly.
+    A few updates at the diameter, then steps of Newton's method down to `reg`. Sinkhorn's updates
+    alone are not enough: after 800 at `reg` .5 gradients of real images were up to 1e-2 away, and
+    their distance shrinks like one over their number. Measured for up to 100 samples and 112
+    records of 64 and 784 pixels, at `reg` from .001 on.
 
     Args:
         diameter: D > 0, where the annealing starts.
         reg: Regularisation it ends at, in cost units.
 
     Returns:
-        A schedule of alternating updates.
+        A schedule of alternating updates and Newton steps, for float64.
 
     References:
-        [thibault:21], algorithm 2 (overrelaxation).
+        [brauer:17] (Newton's method for entropic transport).
     """
-    cooling = (*_geometric(diameter, reg, _SLOW_SCALING), *(reg,) * _NUM_OVERRELAXED)
-    polishing = (reg,) * _NUM_POLISHING
+    start = max(diameter, reg)
+    path = [t for t in _geometric(start, reg, _NEWTON_SCALING) for _ in range(_NUM_NEWTON_STEPS)]
     return Schedule(
-        temperatures=cooling + polishing,
-        relaxations=(_OVERRELAXATION,) * len(cooling) + (1.0,) * len(polishing),
+        temperatures=(start,) * _NUM_WARM_UPDATES,
+        relaxations=(1.0,) * _NUM_WARM_UPDATES,
+        newton_temperatures=(*path, *(reg,) * _NUM_LAST_STEPS),
     )
 
 

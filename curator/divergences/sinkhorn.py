@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, final
 import torch
 
 from curator.divergences.cost import LabelledCost, WeightedPoints
+from curator.divergences.newton import newton_steps
 from curator.divergences.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class DenseSinkhorn:
 def anneal(
     cost_NM: Tensor, log_weights_N: Tensor, log_weights_M: Tensor, schedule: Schedule
 ) -> Potentials:
-    """Run every update of a schedule.
+    """Run every update of a schedule, and its Newton steps.
 
     Args:
         cost_NM: Pairwise costs.
@@ -158,6 +159,10 @@ def anneal(
             first_N = torch.lerp(first_N, target_N, relaxation)
             target_M = softmin(cost_NM, first_N, log_weights_N, reg)
             second_M = torch.lerp(second_M, target_M, relaxation)
+    if schedule.newton_temperatures:
+        weights = (log_weights_N, log_weights_M)
+        first_N = newton_steps(cost_NM, first_N, weights, schedule.newton_temperatures)
+        second_M = softmin(cost_NM, first_N, log_weights_N, schedule.reg)
     return Potentials(first_N=first_N, second_M=second_M)
 
 

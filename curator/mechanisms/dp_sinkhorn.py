@@ -31,7 +31,7 @@ from curator.sanitizer.lattice import lattice_radius
 from curator.sanitizer.post_process import append_public_rows
 
 _MAX_PIXELS = 1 << 28
-_MAX_CONVERGED_PAIRS = 1 << 17  # a step of several hundred iterations stays within seconds
+_MAX_CONVERGED_PAIRS = 1 << 17  # its Newton steps, cubic in the samples, stay within seconds
 
 
 class DpSinkhornSpec(Specification):

@@ -29,8 +29,9 @@ def test_public_diameter_spans_the_whole_image_space() -> None:
 
 @pytest.mark.parametrize("make", [published, converged])
 def test_schedules_never_heat_up_and_end_at_reg(make: Callable[[float, float], Schedule]) -> None:
-    temperatures = make(73.4, 0.05).temperatures
-    assert temperatures[-1] == 0.05
+    schedule = make(73.4, 0.05)
+    temperatures = (*schedule.temperatures, *schedule.newton_temperatures)
+    assert temperatures[-1] == schedule.reg == 0.05
     assert all(a >= b for a, b in pairwise(temperatures))
 
 
