@@ -26,7 +26,7 @@ _CHUNK = 1 << 20  # entries at a time, so that words of a large matrix stay with
 DIRECTION_STD = 512 * math.sqrt(1 + _STRIDE**2 + _STRIDE**4)
 
 _SHORTEST = 0.5  # of the expected length; a shorter column projects nothing
-_DEVIATION = 26.0  # of an entry from the continuous law that it rounds: proof in dp_swd.md
+_DEVIATION = 40.0  # of an entry from the continuous law that it rounds: proof in dp_swd.md
 _ROUNDING = 1.008  # float64 lengths, and the constant 1.01 below, are far inside
 MAX_SLACK_DIMENSION = 1 << 20
 
@@ -61,7 +61,7 @@ def direction_slack(dimension: int) -> float:
         dimension: Coordinates of a row.
 
     Returns:
-        About 1.3e-5 sqrt(dimension).
+        About 1.9e-5 sqrt(dimension).
 
     Raises:
         ValueError: If the dimension is not in [1, 2^20].
@@ -82,7 +82,7 @@ def draw_directions(dimension: int, num_directions: int, noise: NoiseSource) -> 
     Args:
         dimension: Coordinates of a row.
         num_directions: How many.
-        noise: Randomness; three words an entry, and one for each word that does not decide.
+        noise: Randomness; three words an entry, and two for each word that does not decide.
 
     Returns:
         The directions.

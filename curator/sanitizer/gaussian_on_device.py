@@ -16,18 +16,20 @@ from curator.sanitizer.gaussian import inversion_entries
 
 _STRIDE = 128
 _TOP_BITS = 63
-_LOW_BITS = 64
+_WORD_BITS = 64
 
 
 @functools.lru_cache(maxsize=8)
-def _tables(device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the top 63 and the low 64 bits of each boundary; the low ones with the sign turned."""
+def _tables(device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the top 63 bits of each boundary, and two more words with the sign turned."""
     entries = inversion_entries()
-    high = torch.tensor([value >> _LOW_BITS for value in entries], dtype=torch.int64)
-    low = torch.tensor(
-        [(value & (2**_LOW_BITS - 1)) - 2**_TOP_BITS for value in entries], dtype=torch.int64
-    )
-    return high.to(device), low.to(device)
+
+    def word(place: int) -> Tensor:
+        low = ((value >> (place * _WORD_BITS)) & (2**_WORD_BITS - 1) for value in entries)
+        return torch.tensor([one - 2**_TOP_BITS for one in low], dtype=torch.int64).to(device)
+
+    high = torch.tensor([value >> (2 * _WORD_BITS) for value in entries], dtype=torch.int64)
+    return high.to(device), word(1), word(0)
 
 
 def invert_on_device(words: Tensor, refine: Callable[[int], Tensor]) -> Tensor:
@@ -40,15 +42,17 @@ def invert_on_device(words: Tensor, refine: Callable[[int], Tensor]) -> Tensor:
     Returns:
         int64 draws of the discrete Gaussian with parameter 512.
     """
-    high, low = _tables(words.device)
+    high, middle, low = _tables(words.device)
     bits = words & (2**_TOP_BITS - 1)
     index = torch.searchsorted(high, bits)  # boundaries that are certainly below
     last = high.numel() - 1
     tied = torch.nonzero((index <= last) & (high[index.clamp(max=last)] == bits)).reshape(-1)
     if tied.numel():
-        turned = refine(tied.numel()) ^ (-(2**_TOP_BITS))  # unsigned order as signed order
+        turned = refine(2 * tied.numel()) ^ (-(2**_TOP_BITS))  # unsigned order as signed order
+        upper, lower = turned[0::2].unsqueeze(1), turned[1::2].unsqueeze(1)
         same = high.unsqueeze(0) == bits[tied].unsqueeze(1)
-        index[tied] += (same & (low.unsqueeze(0) <= turned.unsqueeze(1))).sum(dim=1)
+        is_reached = (middle < upper) | ((middle == upper) & (low <= lower))
+        index[tied] += (same & is_reached).sum(dim=1)
     return torch.where(words < 0, -index, index)
 
 

@@ -164,10 +164,11 @@ def _limit(rows_MD: Tensor, clip_norm: float) -> Tensor:
 
 
 def random_order(num_slots: int, noise: NoiseSource) -> Tensor:
-    """Return a uniform permutation: slots sorted by 128 random bits each.
+    """Return a uniform permutation: slots sorted by 192 random bits each.
 
-    Two slots agree in all bits with probability below num_slots^2 2^-128; else it is exact.
+    Two slots agree in all bits with probability below num_slots^2 2^-192; else it is exact.
     """
-    high, low = noise.uniform_words(2 * num_slots).reshape(2, num_slots)
-    by_low = torch.argsort(low, stable=True)
-    return by_low[torch.argsort(high[by_low], stable=True)]
+    order = torch.arange(num_slots)
+    for words in noise.uniform_words(3 * num_slots).reshape(3, num_slots).flip(0):
+        order = order[torch.argsort(words[order], stable=True)]
+    return order

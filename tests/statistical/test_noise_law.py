@@ -35,7 +35,8 @@ def chi_square_p(counts: np.ndarray, expected: np.ndarray) -> float:
 
 def probabilities() -> np.ndarray:
     """Return P(X = k) for k = -last .. last from the exact table."""
-    cdf = [Fraction(value, 1 << 128) for value in one_sided_cdf()]
+    table = one_sided_cdf()
+    cdf = [Fraction(value, table[-1]) for value in table]
     one_sided = np.diff([0.0, *(float(value) for value in cdf)])
     half = one_sided[1:] / 2
     return np.concatenate([half[::-1], one_sided[:1], half])

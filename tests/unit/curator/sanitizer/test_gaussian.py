@@ -25,15 +25,15 @@ def table() -> list[int]:
 
 
 def exact(word: int, low: int) -> int:
-    """Invert the 127-bit table by definition."""
-    magnitude = bisect.bisect_right(table(), ((word & (SIGN - 1)) << 64) | low)
+    """Invert the 191-bit table by definition."""
+    magnitude = bisect.bisect_right(table(), ((word & (SIGN - 1)) << 128) | low)
     return -magnitude if word & SIGN else magnitude
 
 
 @pytest.mark.golden
 def test_the_table_has_the_independent_values() -> None:
     (row,) = golden_rows("table")
-    words = one_sided_cdf()
+    words = one_sided_cdf(bits=128)
     assert len(words) == row["params"]["entries"]
     for index, word in row["value"].items():
         assert abs(words[int(index)] - int(word, 16)) <= row["atol"]
@@ -48,25 +48,31 @@ def test_random_words_are_inverted_by_definition() -> None:
 def test_extreme_words() -> None:
     words = np.array([0, SIGN, SIGN - 1, 2**64 - 1], dtype=np.uint64)
     largest = invert(words, lambda count: np.full(count, 2**64 - 1, dtype=np.uint64))
-    assert largest.tolist() == [exact(int(word), 2**64 - 1) for word in words]
-    assert largest[2] > 13 * 512  # the tail goes on to where 127 bits end
+    assert largest.tolist() == [exact(int(word), 2**128 - 1) for word in words]
+    assert largest[2] > 16 * 512  # the tail goes on to where 191 bits end
+
+
+def test_the_longer_table_continues_the_shorter_one() -> None:
+    for shorter, longer in zip(one_sided_cdf(bits=128)[:-1], one_sided_cdf(), strict=False):
+        assert abs((shorter << 64) - longer) <= 1 << 63
 
 
 @pytest.mark.parametrize("index", [0, 1, 511, 3000, 6000])
 @pytest.mark.parametrize("sign", [0, SIGN])
 def test_words_on_a_boundary_are_refined(index: int, sign: int) -> None:
     boundary = one_sided_cdf()[index] >> 1
-    high, low = boundary >> 64, boundary & (2**64 - 1)
-    for refinement in (0, max(low - 1, 0), low, 2**64 - 1):
+    high, low = boundary >> 128, boundary & (2**128 - 1)
+    upper = low >> 64 << 64  # agrees in the first of two more words
+    for refinement in (0, max(low - 1, 0), low, upper, upper | (2**64 - 1), 2**128 - 1):
         asked = []
 
         def refine(count: int, value: int = refinement) -> np.ndarray:
             asked.append(count)  # noqa: B023
-            return np.array([value] * count, dtype=np.uint64)
+            return np.array([value >> 64, value & (2**64 - 1)] * (count // 2), dtype=np.uint64)
 
         drawn = invert(np.array([high | sign], dtype=np.uint64), refine)
         assert drawn.tolist() == [exact(high | sign, refinement)]
-        assert asked == [1]
+        assert asked == [2]
 
 
 def test_two_draws_make_one_value() -> None:

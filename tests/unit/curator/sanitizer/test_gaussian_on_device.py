@@ -27,16 +27,19 @@ def test_random_words(device: str) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("refinement", [0, 1, 2**63 - 1, 2**63, 2**64 - 1, None])
-def test_every_boundary(device: str, refinement: int | None) -> None:
-    """With `None` the refinement is exactly each boundary's own low word."""
+@pytest.mark.parametrize("refinement", [0, 1, 2**63 - 1, 2**63, 2**64 - 1, 2**127, None])
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_every_boundary(device: str, refinement: int | None, more: int) -> None:
+    """With `None` the refinement is about each boundary's own low words."""
     entries = inversion_entries()[::7]
-    words = np.array([value >> 64 for value in entries], dtype=np.uint64)
+    words = np.array([value >> 128 for value in entries], dtype=np.uint64)
     words[::2] |= np.uint64(1 << 63)
-    low = [value & (2**64 - 1) if refinement is None else refinement for value in entries]
-    more = np.array(low, dtype=np.uint64)
-    ours = invert_on_device(as_tensor(words, device), lambda n: as_tensor(more[:n], device))
-    assert ours.cpu().tolist() == invert(words, lambda n: more[:n]).tolist()
+    own = [value & (2**128 - 1) if refinement is None else refinement for value in entries]
+    moved = [min(max(value + more, 0), 2**128 - 1) for value in own]
+    pairs = [word for value in moved for word in (value >> 64, value & (2**64 - 1))]
+    given = np.array(pairs, dtype=np.uint64)
+    ours = invert_on_device(as_tensor(words, device), lambda n: as_tensor(given[:n], device))
+    assert ours.cpu().tolist() == invert(words, lambda n: given[:n]).tolist()
 
 
 def test_whole_draws() -> None:
