@@ -7,7 +7,12 @@ STAMP = $(VENV)/.installed
 JOBS ?= 2
 TIMED = tests/statistical/test_timing.py tests/performance  # alone, so that nothing else takes their cores
 
-.PHONY: help demo test install lint types unit e2e kernels protos bench sbom clean
+NUMERIC = tests/unit/curator/divergences tests/unit/curator/sanitizer tests/unit/curator/mechanisms \
+	tests/unit/analyst/test_generators.py tests/unit/analyst/test_embedding.py
+NEWEST = tests/contract tests/unit/analyst tests/unit/cli tests/unit/curator/rest tests/unit/curator/rpc tests/unit/curator/telemetry
+OTHER_MACHINE = ATEN_CPU_CAPABILITY=default NUMBA_CPU_NAME=generic OPENBLAS_CORETYPE=Haswell
+
+.PHONY: help demo test install lint types unit e2e numeric oldest newest kernels protos bench sbom clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +48,21 @@ unit: $(STAMP) ## unit, contract, property, statistical and architecture tests
 
 e2e: $(STAMP) ## tests with real processes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/e2e tests/browser
+
+# Other instruction sets add in another order; a bound that only holds in one of them is a bug.
+numeric: $(STAMP) ## the numeric tests again as on another processor
+	$(OTHER_MACHINE) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(NUMERIC)
+
+oldest: $(STAMP) ## the analyst's client on the oldest protobuf that pyproject.toml admits
+	$(BIN)/pip install --quiet --target $(VENV)/protobuf-5 'protobuf==5.28.*'
+	PYTHONPATH=$(VENV)/protobuf-5 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/unit/analyst/client
+
+# Torch stays pinned: builds of another version are gigabytes.
+newest: $(STAMP) ## upgrade this environment past constraints.txt; tests again if that changed anything
+	$(BIN)/pip freeze --exclude-editable > $(VENV)/tested
+	$(BIN)/pip install --quiet --upgrade --upgrade-strategy eager --editable '.[dev]' $$(grep '^torch==' constraints.txt)
+	@$(BIN)/pip freeze --exclude-editable | diff $(VENV)/tested - && echo "nothing is newer than what was tested" \
+		|| { $(MAKE) numeric && OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(NEWEST); }
 
 kernels: $(STAMP) ## the graphics card's kernels in Triton's interpreter, without a card
 	$(BIN)/pip install --quiet triton==3.9.0
