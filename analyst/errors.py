@@ -8,6 +8,8 @@ AnalystError
 |       `-- TooFast           with the seconds to wait
 |-- CuratorFailed             one opaque error inside the curator
 |-- ProtocolError             the curator answered something this client does not understand
+|-- BarrierClosed             the connection was closed by this program
+|-- BadBatch                  images or labels of a type or shape that cannot be sent
 `-- RequestRefused            the curator says that the request is wrong; nothing was charged
     |-- MalformedRequest
     |-- StepOutOfOrder
@@ -93,6 +95,25 @@ class CuratorFailed(AnalystError):
 
 class ProtocolError(AnalystError):
     """The answer cannot be understood."""
+
+
+class BarrierClosed(AnalystError):
+    """This program has closed the connection; what it asked is on no way to the curator."""
+
+    def __init__(self) -> None:
+        """Say what to do."""
+        super().__init__(
+            "The connection to the curator is closed.",
+            "Connect again with analyst.connect(...); open runs go on with resume_run(run_id).",
+        )
+
+
+class BadBatch(AnalystError):
+    """Images or labels cannot be sent as they are; nothing was sent."""
+
+
+class StepsInterrupted(UserWarning):
+    """Steps were sent and their answers were not waited for; they may be charged."""
 
 
 class RequestRefused(AnalystError):

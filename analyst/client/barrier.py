@@ -82,6 +82,11 @@ class Barrier:
         self._patience = patience
         self._runs: WeakSet[Run] = WeakSet()  # those with a stream keep a thread
 
+    def __repr__(self) -> str:
+        """Name the curator."""
+        state = ", closed" if self._connection.is_closed else ""
+        return f"<Barrier {self._connection.target}{state}>"
+
     def __enter__(self) -> Self:
         """Return the barrier."""
         return self

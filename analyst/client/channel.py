@@ -13,7 +13,7 @@ from analyst.client.diagnose import why_unreachable
 from analyst.client.refusals import unreachable
 from analyst.client.retry import persist
 from analyst.client.unix_socket import check_unix_socket, grpc_target, is_unix_socket
-from analyst.errors import CredentialsError
+from analyst.errors import BarrierClosed, CredentialsError
 from protos.weir.v1 import release_pb2, service_pb2_grpc
 
 _MAX_MESSAGE = 1 << 30
@@ -63,6 +63,7 @@ class Connection:
             msg = "A client certificate proves nothing without TLS."
             raise CredentialsError(msg, "Use the port for certificates, or ask for a token.")
         self.target = target
+        self._is_closed = False
         has_tls = credentials is not None and not (insecure_loopback or is_local)
         self._authority = credentials.certificate_authority if credentials and has_tls else None
         self._metadata = () if token is None else (("authorization", f"Bearer {token}"),)
@@ -123,7 +124,12 @@ class Connection:
 
         Returns:
             What the attempt returned.
+
+        Raises:
+            BarrierClosed: If this connection is closed.
         """
+        if self._is_closed:
+            raise BarrierClosed
         return persist(attempt, target=self.target, patience=patience)
 
     def stream_steps(
@@ -136,12 +142,23 @@ class Connection:
 
         Returns:
             The responses, in order.
+
+        Raises:
+            BarrierClosed: If this connection is closed.
         """
+        if self._is_closed:
+            raise BarrierClosed
         return self.stub.StreamSteps(requests, metadata=self._metadata)
 
     def close(self) -> None:
         """Close the channel."""
+        self._is_closed = True
         self._channel.close()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+        return self._is_closed
 
 
 def _is_ready(ready: grpc.Future[None], seconds: float) -> bool:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from analyst.errors import ProtocolError
+from analyst.errors import BadBatch, ProtocolError
 from protos.weir.v1 import release_pb2, tensor_pb2
 
 _MISUNDERSTOOD = (
     "The curator's answer does not fit the images that were sent.",
     "Install the version of this client that the curator's steward uses.",
+)
+_IMAGE_DIMENSIONS = 4
+_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+_NO_LABELS = (
+    "One class number is sent for each image, also by a generator that knows no classes: "
+    "send torch.zeros(len(images), dtype=torch.long), with label_scale = 0 where there is one."
 )
 _DTYPES: dict[tensor_pb2.DataType.ValueType, np.dtype[Any]] = {
     tensor_pb2.DATA_TYPE_FLOAT32: np.dtype("<f4"),
@@ -34,7 +40,11 @@ def encode_step(run_id: str, step: int, images: Tensor, labels: Tensor) -> relea
 
     Returns:
         The message.
+
+    Raises:
+        BadBatch: If they are no tensors, or their types or shapes do not fit.
     """
+    _check_batch(images, labels)
     pixels = images.detach().to("cpu", torch.float32).contiguous().numpy()
     classes = labels.detach().to("cpu", torch.int64).contiguous().numpy()
     request = release_pb2.StepRequest(
@@ -47,6 +57,36 @@ def encode_step(run_id: str, step: int, images: Tensor, labels: Tensor) -> relea
     request.images.data = pixels.astype("<f4", copy=False).tobytes()
     request.labels.data = classes.astype("<i8", copy=False).tobytes()
     return request
+
+
+def _check_batch(images: object, labels: object) -> None:
+    """Say in words what would be a puzzle further down.
+
+    Raises:
+        BadBatch: If images and labels are not (N, C, H, W) floats and N integers.
+    """
+    for name, value in (("images", images), ("labels", labels)):
+        if not isinstance(value, Tensor):
+            msg = f"{name} must be a torch tensor, not {type(value).__name__}."
+            remedy = f"Take torch.as_tensor({name})." if value is not None else _NO_LABELS
+            raise BadBatch(msg, remedy)
+    problem = _misfit(cast("Tensor", images), cast("Tensor", labels))
+    if problem is not None:
+        raise BadBatch(*problem)
+
+
+def _misfit(images: Tensor, labels: Tensor) -> tuple[str, str] | None:
+    """Return what is wrong with types and shapes, and what to send instead."""
+    if not images.is_floating_point() or images.dim() != _IMAGE_DIMENSIONS:
+        found = f"images are {images.dtype} of shape {tuple(images.shape)}."
+        return found, "Send floats of shape (N, channels, height, width) in [-1, 1]."
+    if labels.dtype not in _INTEGERS:
+        found = f"labels are {labels.dtype}, and class numbers are integers."
+        return found, "Send labels.long()."
+    if labels.shape != images.shape[:1]:
+        found = f"{len(images)} images came with labels of shape {tuple(labels.shape)}."
+        return found, "Send one class number for each image."
+    return None
 
 
 def encode_feature_step(

@@ -1,4 +1,4 @@
-"""Why nothing answers at an address: its name, its port, or its certificate.
+"""Why nothing answers at an address: a proxy, its name, its port, its certificate, or a clock.
 
 gRPC says only that it could not connect. This looks once more by itself, when that has happened,
 and sends nothing but the beginning of a TLS handshake, or one question of HTTP without TLS.
@@ -6,6 +6,7 @@ and sends nothing but the beginning of a TLS handshake, or one question of HTTP 
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 from datetime import UTC, datetime
@@ -17,6 +18,8 @@ from analyst.client.unix_socket import is_unix_socket
 
 _SECONDS: Final = 3.0
 _HTTP: Final = b"HTTP/1"
+_PROXY_VARIABLES: Final = ("grpc_proxy", "https_proxy", "http_proxy")
+_NO_PROXY: Final = ("no_grpc_proxy", "no_proxy")
 
 
 def why_unreachable(target: str, authority: str | None) -> str | None:
@@ -33,6 +36,28 @@ def why_unreachable(target: str, authority: str | None) -> str | None:
     host = host.strip("[]")
     if is_unix_socket(target) or not host or not port.isdecimal():
         return None
+    return _proxy_between(host) or _what_is_there(host, port, authority)
+
+
+def _proxy_between(host: str) -> str | None:
+    """Return which variable sends gRPC's connections through a proxy.
+
+    gRPC reads these variables itself, in this order and in lower case only.
+    """
+    named = next((name for name in _PROXY_VARIABLES if os.environ.get(name)), None)
+    excepted = next((os.environ[name] for name in _NO_PROXY if os.environ.get(name)), "")
+    if named is None or any(
+        host.endswith(end) for end in (one.strip() for one in excepted.split(",")) if end
+    ):
+        return None
+    return (
+        f"The environment variable {named} sends this connection through a proxy, which may not "
+        f"know the way: set no_proxy={host} if the curator can be reached without one."
+    )
+
+
+def _what_is_there(host: str, port: str, authority: str | None) -> str | None:
+    """Return what is found wrong when the address is asked directly."""
     try:
         with socket.create_connection((host, int(port)), _SECONDS) as connection:
             if authority is None:
@@ -81,19 +106,30 @@ def _check_certificate(
 
 
 def _in_words(what: str, host: str, port: int) -> str:
-    if "expired" in what:
-        ended = _end_of(host, port)
-        when = "" if ended is None else f" on {ended:%Y-%m-%d}"
-        return f"The curator is at {host}:{port}, but its certificate expired{when}."
+    if "expired" in what or "not yet valid" in what:
+        return _out_of_time(host, port)
     if "match" in what or "mismatch" in what:
         return f"The curator is at {host}:{port}, but its certificate is not for the name {host}."
     return f"Another curator, or none, is at {host}:{port}: these credentials do not trust it."
 
 
-def _end_of(host: str, port: int) -> datetime | None:
-    """Return when the certificate that is shown ended; nothing else is believed of it."""
+def _out_of_time(host: str, port: int) -> str:
+    """Compare this machine's clock with the times of the certificate that is shown.
+
+    Nothing else is believed of it.
+    """
+    now = datetime.now(UTC).replace(microsecond=0)
+    at = f"The curator is at {host}:{port}, but its certificate"
+    clock = f"this machine's clock says {now:%Y-%m-%d %H:%M} UTC"
     try:
         shown = ssl.get_server_certificate((host, port), timeout=_SECONDS)
-        return x509.load_pem_x509_certificate(shown.encode()).not_valid_after_utc.astimezone(UTC)
+        certificate = x509.load_pem_x509_certificate(shown.encode())
+        begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     except (OSError, ValueError):
-        return None
+        return f"{at} is not valid now: {clock}."
+    if now < begins:
+        return (
+            f"{at} is valid from {begins:%Y-%m-%d %H:%M} UTC only, and {clock}, {begins - now} "
+            "earlier: one of the two clocks is wrong."
+        )
+    return f"{at} expired on {ends:%Y-%m-%d}; {clock}."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from protos.weir.v1 import budget_pb2, dataset_pb2, run_pb2
@@ -27,7 +27,7 @@ class DatasetFacts:
     adjacency: str
     unit: str
     mechanisms: tuple[str, ...]
-    parameter_schemas: Mapping[str, Mapping[str, Any]]  # JSON schemas by mechanism
+    parameter_schemas: Mapping[str, Mapping[str, Any]] = field(repr=False)  # by mechanism
     max_samples: int
     policy: tuple[tuple[str, str], ...] = ()  # the steward's rules by name
     rehearsal: bool = False  # public data without a limit: nothing about it is a promise

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, final
+from types import TracebackType
+from typing import Final, Self, final
 
 import torch
 from torch import Tensor
@@ -13,7 +15,13 @@ from torch import Tensor
 from analyst.client.channel import Connection
 from analyst.client.codec import decode_gradient, encode_feature_step, encode_step
 from analyst.client.stream import StepStream
-from analyst.errors import StepLost, StepOutOfOrder
+from analyst.errors import (
+    RequestRefused,
+    StepConflict,
+    StepLost,
+    StepOutOfOrder,
+    StepsInterrupted,
+)
 from protos.weir.v1 import release_pb2, run_pb2
 
 DEEPEST: Final = 16
@@ -25,7 +33,11 @@ _STEP_SECONDS = 180.0  # of one attempt; the answer to a repeated step is the sa
 
 @final
 class Run:
-    """An open run. The curator's ledger is the truth about the next step, never this object."""
+    """An open run. The curator's ledger is the truth about the next step, never this object.
+
+    As a context manager it closes the run at the end of the block, which gives back what was not
+    used. An exception leaves the run open and notes what stays reserved.
+    """
 
     def __init__(self, connection: Connection, state: run_pb2.RunState, patience: float) -> None:
         """Start where the curator says.
@@ -38,6 +50,7 @@ class Run:
         self._connection = connection
         self._patience = patience
         self._stream: StepStream | None = None
+        self._interrupted: range | None = None  # steps that were sent and not waited for
         self.run_id = state.run_id
         self.dataset = state.dataset
         self.num_steps = state.num_steps
@@ -48,11 +61,46 @@ class Run:
         self.spent_epsilon = state.budget.spent
         self.budget_epsilon = state.budget.epsilon
 
+    def __repr__(self) -> str:
+        """Say where the run stands, as far as this object knows."""
+        state = f"next step {self.next_step} of {self.num_steps}" if self.is_open else "closed"
+        spent = f"epsilon {self.spent_epsilon:.4g} of {self.budget_epsilon:g} spent"
+        return f"<Run {self.run_id} on {self.dataset!r}: {state}, {spent}>"
+
+    def __enter__(self) -> Self:
+        """Return the run."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the run after success; after an exception say what stays reserved."""
+        if error is None:
+            if self.is_open:
+                self.close()
+            return
+        self.hang_up()
+        if self.is_open:
+            error.add_note(self._what_stays())
+
+    def _what_stays(self) -> str:
+        left = max(0, self.num_steps - self.next_step + 1)
+        return (
+            f"Run {self.run_id} on data set {self.dataset} is still open, and up to {left} of its "
+            f"{self.num_steps} steps stay reserved. Go on with barrier.resume_run("
+            f"{self.run_id!r}), or give them back with barrier.resume_run({self.run_id!r}).close()."
+        )
+
     def gradient(self, images: Tensor, labels: Tensor) -> Tensor:
         """Return the released gradient for the next step.
 
         A lost connection is retried with the same bytes and costs nothing more. If the curator
-        restarted and counts the step as spent, the same images go out as its next step.
+        restarted and counts the step as spent, the same images go out as its next step. If an
+        earlier call was interrupted (Ctrl-C, an exception) after its step was sent, other images go
+        out as the step that the ledger names, and a `StepsInterrupted` warning names the lost one.
 
         Args:
             images: (N, channels, height, width) in [-1, 1].
@@ -185,20 +233,27 @@ class Run:
         """Return the answer to the first of the requests that are on their way.
 
         Raises:
+            StepConflict: If the step was asked with other images, by another program.
             StepLost: If the curator contradicts itself about the next step.
             StepOutOfOrder: The same.
+            RequestRefused: As the curator refused otherwise.
         """
         while True:
             try:
                 response = self._connection.persist(
                     functools.partial(self._exchange, requests), patience=self._patience
                 )
-            except (StepLost, StepOutOfOrder):
-                if not self._resume():
+            except (StepLost, StepOutOfOrder, StepConflict) as refused:
+                is_known = self._interrupted is not None or not isinstance(refused, StepConflict)
+                if not (is_known and self._resume_into(requests)):
                     raise
-                for place, request in enumerate(requests):
-                    request.step = self.next_step + place
                 continue
+            except RequestRefused:
+                raise
+            except BaseException:  # whatever it was, the steps may be charged
+                self._note_interrupted(len(requests))
+                raise
+            self._warn_of_interrupted()
             self.next_step = response.step + 1
             self.spent_epsilon = response.spent_epsilon
             self.budget_epsilon = response.budget_epsilon
@@ -221,6 +276,30 @@ class Run:
         for place in range(self._stream.num_waiting, len(requests)):
             self._stream.send(requests[place])
         return self._stream
+
+    def _resume_into(self, requests: Sequence[release_pb2.StepRequest]) -> bool:
+        """Ask where the run stands and number the requests anew; return whether that changed."""
+        changed = self._resume()
+        for place, request in enumerate(requests):
+            request.step = self.next_step + place
+        return changed
+
+    def _note_interrupted(self, num_sent: int) -> None:
+        first = self.next_step if self._interrupted is None else self._interrupted.start
+        self._interrupted = range(first, self.next_step + num_sent)
+
+    def _warn_of_interrupted(self) -> None:
+        """Name the interrupted steps that the ledger counts, once."""
+        interrupted, self._interrupted = self._interrupted, None
+        counted = [step for step in interrupted or () if step < self.next_step]
+        if counted:
+            named = ", ".join(map(str, counted))
+            warnings.warn(
+                f"run {self.run_id}: step {named} was interrupted after it was sent; it is "
+                f"charged and its answer was not read. The run goes on with step {self.next_step}.",
+                StepsInterrupted,
+                stacklevel=4,
+            )
 
     def _resume(self) -> bool:
         """Ask where the run stands; return whether the next step changed."""

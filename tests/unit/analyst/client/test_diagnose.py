@@ -19,8 +19,14 @@ from cryptography.x509.oid import NameOID
 from analyst.client.diagnose import why_unreachable
 
 
-def _pem(folder: Path, *, name: str, ended: bool) -> Path:
-    """Write a certificate that signs itself, with its key."""
+@pytest.fixture(autouse=True)
+def no_proxy_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("grpc_proxy", "https_proxy", "http_proxy", "no_grpc_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def _pem(folder: Path, *, name: str, ended: bool = False, begins_in: int = -10) -> Path:
+    """Write a certificate that signs itself, with its key; it begins in so many days."""
     key = ec.generate_private_key(ec.SECP256R1())
     now = datetime.now(UTC)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
@@ -30,8 +36,8 @@ def _pem(folder: Path, *, name: str, ended: bool) -> Path:
         .issuer_name(subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=10))
-        .not_valid_after(now + timedelta(days=-3 if ended else 3))
+        .not_valid_before(now + timedelta(days=begins_in))
+        .not_valid_after(now + timedelta(days=-3 if ended else max(begins_in, 0) + 3))
         .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
@@ -91,6 +97,33 @@ def test_a_certificate_that_ended_is_told_with_its_date(tmp_path: Path) -> None:
     assert (
         f"The curator is at localhost:{port}, but its certificate expired on {day:%Y-%m-}" in told
     )
+
+
+def test_a_clock_that_is_behind_is_told_with_the_difference(tmp_path: Path) -> None:
+    pem = _pem(tmp_path, name="localhost", begins_in=2)
+    with _listening(pem) as port:
+        told = why_unreachable(f"localhost:{port}", _public(pem))
+    assert told is not None
+    assert "this machine's clock says" in told
+    assert "1 day, 23:59" in told or "2 days, 0:00" in told
+    assert "one of the two clocks is wrong" in told
+
+
+@pytest.mark.parametrize("name", ["grpc_proxy", "https_proxy", "http_proxy"])
+def test_a_proxy_that_grpc_obeys_is_named(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "http://proxy.example:3128")
+    told = why_unreachable("curator.example.org:50051", None)
+    assert told is not None
+    assert f"variable {name} sends this connection through a proxy" in told
+    assert "set no_proxy=curator.example.org" in told
+
+
+def test_a_proxy_that_is_not_for_this_host_is_not_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", "http://proxy.example:3128")
+    monkeypatch.setenv("no_proxy", "other.example, localhost")
+    with socket.create_server(("localhost", 0)) as server:
+        port = server.getsockname()[1]
+    assert "nothing listens" in str(why_unreachable(f"localhost:{port}", None))
 
 
 def test_a_certificate_for_another_name(tmp_path: Path) -> None:
