@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from importlib import metadata
 from pathlib import Path
 
 from analyst.adaptation.flags import add_adapt
@@ -22,6 +23,8 @@ def build_parser() -> argparse.ArgumentParser:
         description="Train generators of images that you never see.",
         allow_abbrev=False,
     )
+    version = f"%(prog)s of weir-dp {metadata.version('weir-dp')}"
+    parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_train(_command(commands, "train", "open or resume a run and train a generator"))
     _add_plan(_command(commands, "plan", "what steps cost and what an epsilon buys; free"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from importlib import metadata
 from pathlib import Path
 
 from curator.audit.names import CANARIES, TARGETS
@@ -33,6 +34,8 @@ def build_parser() -> argparse.ArgumentParser:
         prog="curator",
         description="Hold private images and answer with differentially private gradients.",
     )
+    version = f"%(prog)s of weir-dp {metadata.version('weir-dp')}"
+    parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(dest="group", required=True, metavar="COMMAND")
     _init(commands)
     add_dataset_commands(commands)

@@ -43,7 +43,10 @@ def add_evaluate(parser: argparse.ArgumentParser) -> None:
     add_force(report, "replace a report in --out")
     report.add_argument("--name", help="heading of the report [name of the file]")
     report.add_argument(
-        "--run", type=Path, metavar="RUN_DIR", help="show its certificate and training curves"
+        "--run",
+        type=Path,
+        metavar="RUN_DIR|CERTIFICATE.json",
+        help="show its certificate, and training curves if it is the folder of a run",
     )
     report.add_argument(
         "--compare",

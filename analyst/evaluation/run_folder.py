@@ -36,28 +36,34 @@ def check_made_by(synthetic: LabelledImages, directory: Path) -> None:
 
     Args:
         synthetic: The images; those without a run are taken as they are.
-        directory: Output directory of the run.
+        directory: Output directory of the run, or its certificate alone.
 
     Raises:
         EvaluationError: If they say another run than the newest checkpoint.
         CheckpointError: If what that checkpoint says of itself is damaged.
     """
-    store = checkpoint_store(directory)
-    if not synthetic.run_id or not store.exists():
+    run_id = _run_id(directory)
+    if not synthetic.run_id or run_id is None:
         return
-    manifest = store.manifest()
-    if manifest.run_id != synthetic.run_id:
-        message = (
-            f"the images are of run {synthetic.run_id}, and {directory} holds {manifest.run_id}"
-        )
+    if run_id != synthetic.run_id:
+        message = f"the images are of run {synthetic.run_id}, and {directory} holds {run_id}"
         raise EvaluationError(message, "Give the --run whose 'analyst sample' made them.")
 
 
+def _run_id(place: Path) -> str | None:
+    """Return which run a folder or a certificate is of; None if it does not say."""
+    if place.is_file():
+        named = check_certificate(place).statement.get("run", {}).get("id")
+        return None if named is None else str(named)
+    store = checkpoint_store(place)
+    return store.manifest().run_id if store.exists() else None
+
+
 def read_run_folder(directory: Path) -> RunFolder:
-    """Read an output directory of 'analyst train'.
+    """Read an output directory of 'analyst train', or the certificate of a loop of one's own.
 
     Args:
-        directory: The directory; an open run has no certificate yet.
+        directory: The directory, of which an open run has no certificate yet; or a certificate.
 
     Returns:
         What is there.
@@ -66,9 +72,13 @@ def read_run_folder(directory: Path) -> RunFolder:
         EvaluationError: If it is no such directory, or its metrics are damaged.
         CertificateError: If the certificate does not hold.
     """
+    if directory.is_file():
+        verified = check_certificate(directory)
+        text = certificate_text(verified)
+        return RunFolder(certificate=text, privacy=_privacy(verified), curves=None)
     if not (directory / "metrics.jsonl").exists():
         message = f"{directory} is not the directory of a run: it has no metrics.jsonl"
-        raise EvaluationError(message, "Give the --out of 'analyst train'.")
+        raise EvaluationError(message, "Give the --out of 'analyst train', or a certificate.")
     path = directory / "certificate.json"
     verified = check_certificate(path) if path.exists() else None
     return RunFolder(
