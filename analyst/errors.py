@@ -13,7 +13,7 @@ AnalystError
 `-- RequestRefused            the curator says that the request is wrong; nothing was charged
     |-- MalformedRequest
     |-- StepOutOfOrder
-    |-- StepConflict          same step, other images
+    |-- StepConflict          same step, different images
     |-- Unauthenticated
     |-- UnknownDataset
     |-- UnknownRun
@@ -142,7 +142,7 @@ class StepOutOfOrder(RequestRefused):
 
 
 class StepConflict(RequestRefused):
-    """The step was already asked with other images."""
+    """This step was already sent with different images."""
 
 
 class Unauthenticated(RequestRefused):

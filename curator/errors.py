@@ -4,7 +4,7 @@
     |-- RequestError             INVALID_ARGUMENT    the caller can fix it
     |   |-- MalformedRequest     INVALID_ARGUMENT
     |   |-- StepOutOfOrder       INVALID_ARGUMENT
-    |   |-- StepConflict         INVALID_ARGUMENT    same step, other images
+    |   |-- StepConflict         INVALID_ARGUMENT    same step, different images
     |   |-- Unauthenticated      UNAUTHENTICATED
     |   |-- UnknownDataset       NOT_FOUND           also when it exists and is not yours
     |   `-- UnknownRun           NOT_FOUND           the same
@@ -88,10 +88,10 @@ class StepOutOfOrder(RequestError):
 
 
 class StepConflict(RequestError):
-    """The step was already asked with other images."""
+    """This step was already sent with different images."""
 
     reason = "STEP_CONFLICT"
-    public_message = "This step was already asked with other images; nothing more was charged."
+    public_message = "This step was already sent with different images; nothing more was charged."
     remedy = "Repeat the step with the same images, or go on with the next step."
 
 

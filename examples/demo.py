@@ -150,7 +150,7 @@ def write_public_test_set(path: Path) -> None:
 def film_strip(samples: Path, out: Path) -> None:
     """Put the first sample of each class at ever later steps of a training side by side.
 
-    The grids are of the same latents, so a row is one image as it comes about.
+    The grids are of the same latents, so a row is one image as it takes shape.
     """
     paths = sorted(samples.glob("step-*.png"))
     numbers = [0, *(2**power for power in range(len(paths).bit_length()))]  # steps double

@@ -233,7 +233,7 @@ class Run:
         """Return the answer to the first of the requests that are on their way.
 
         Raises:
-            StepConflict: If the step was asked with other images, by another program.
+            StepConflict: If another program sent the step with different images.
             StepLost: If the curator contradicts itself about the next step.
             StepOutOfOrder: The same.
             RequestRefused: As the curator refused otherwise.

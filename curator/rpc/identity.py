@@ -62,6 +62,6 @@ class KnownCallers:
             The caller.
 
         Raises:
-            Unauthenticated: If they are missing, unknown, or have ended.
+            Unauthenticated: If they are missing, unknown, or no longer valid.
         """
         return self._table.identify(credentials.authorization, credentials.certificate)

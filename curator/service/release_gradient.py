@@ -57,7 +57,7 @@ def release_gradient(context: Context, caller: Caller, request: StepRequest) -> 
         UnknownRun: If the run is not the caller's.
         RunClosed: If the run has used its steps or was closed.
         StepLost: If the step was charged and its answer is no longer kept.
-        StepConflict: If the step was asked with other images.
+        StepConflict: If the step was sent with different images.
         StepOutOfOrder: If the step is not the next one.
         MalformedRequest: If the samples do not fit the run's specification.
         PolicyRefused: If the step has more images than the steward allows.
