@@ -147,13 +147,13 @@ def test_inner_loops_are_vector_code_without_calls(name: str) -> None:
 
 
 def test_what_is_asked_for_is_taken() -> None:
-    assert choose_backend(Backend.TORCH) is Backend.TORCH
+    assert choose_backend(Backend.TORCH).body is Backend.TORCH
     schedule = published(9.0, 0.5)
     assert isinstance(dense_solver(COST, schedule, torch.float32), DenseSinkhorn)
-    assert choose_backend(Backend.NUMBA) is Backend.NUMBA
+    assert choose_backend(Backend.NUMBA).body is Backend.NUMBA
     assert isinstance(dense_solver(COST, schedule, torch.float32), CompiledSinkhorn)
     assert isinstance(dense_solver(COST, schedule, torch.float64), DenseSinkhorn)
-    assert choose_backend(Backend.AUTO) is Backend.NUMBA
+    assert choose_backend(Backend.AUTO).body is Backend.NUMBA
 
 
 def test_a_body_that_disagrees_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +164,7 @@ def test_a_body_that_disagrees_is_not_used(monkeypatch: pytest.MonkeyPatch) -> N
         )
 
     monkeypatch.setattr(backend, "_compiled", wrong)
-    assert choose_backend(Backend.AUTO) is Backend.TORCH
+    assert choose_backend(Backend.AUTO).body is Backend.TORCH
     with pytest.raises(BackendUnavailable, match="differ from float64"):
         choose_backend(Backend.NUMBA)
 
@@ -174,14 +174,14 @@ def test_a_body_that_cannot_be_compiled_is_not_used(monkeypatch: pytest.MonkeyPa
         raise OSError
 
     monkeypatch.setattr(backend, "_compiled", broken)
-    assert choose_backend(Backend.AUTO) is Backend.TORCH
+    assert choose_backend(Backend.AUTO).body is Backend.TORCH
     with pytest.raises(BackendUnavailable, match="could not be compiled"):
         choose_backend(Backend.NUMBA)
 
 
 def test_without_numba_there_is_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "find_spec", lambda _: None)
-    assert choose_backend(Backend.AUTO) is Backend.TORCH
+    assert choose_backend(Backend.AUTO).body is Backend.TORCH
     with pytest.raises(BackendUnavailable, match="not installed"):
         choose_backend(Backend.NUMBA)
 
