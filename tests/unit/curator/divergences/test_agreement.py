@@ -154,7 +154,7 @@ def test_float32_holds_the_points_of_a_problem_exactly(problem: CheckProblem) ->
 
 @each_problem
 def test_single_precision_is_well_within_the_tolerance(problem: CheckProblem) -> None:
-    assert 0 < disagreement(plain(problem.cost, problem.schedule), problem, CPU)
+    assert disagreement(plain(problem.cost, problem.schedule), problem, CPU) > 0
     assert disagreement(plain(problem.cost, problem.schedule), problem, CPU) < problem.tolerance / 3
 
 

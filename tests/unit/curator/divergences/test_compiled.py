@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from typing import Any
 
@@ -156,7 +157,9 @@ def test_what_is_asked_for_is_taken() -> None:
     assert choose_backend(Backend.AUTO).body is Backend.NUMBA
 
 
-def test_a_body_that_disagrees_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_disagrees_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def wrong(cost: LabelledCost, schedule: Schedule) -> DenseSinkhorn:
         return DenseSinkhorn(
             cost=LabelledCost(l1_weight=cost.l1_weight * 1.01, label_scale=cost.label_scale),
@@ -164,7 +167,13 @@ def test_a_body_that_disagrees_is_not_used(monkeypatch: pytest.MonkeyPatch) -> N
         )
 
     monkeypatch.setattr(backend, "_compiled", wrong)
-    assert choose_backend(Backend.AUTO).body is Backend.TORCH
+    with caplog.at_level(logging.WARNING, logger="curator"):
+        choice = choose_backend(Backend.AUTO)
+    assert choice.body is Backend.TORCH
+    assert choice.refusal is not None
+    assert f"differ from float64 by {choice.refusal.error:.1e}" in choice.reason
+    assert choice.reason in caplog.text
+    assert choice.reason in choice.words
     with pytest.raises(BackendUnavailable, match="differ from float64"):
         choose_backend(Backend.NUMBA)
 
