@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 
@@ -95,29 +96,30 @@ def choose_backend(wanted: Backend) -> Choice:
     Raises:
         BackendUnavailable: If a compiled body was asked for and may not be used.
     """
-    choice = decide(wanted)
+    choice = decide(wanted, check_body)
     _chosen["compiled"] = choice.body is not Backend.TORCH
     if choice.reason:
         _logger.warning("the Sinkhorn updates run in plain torch: %s", choice.reason)
     return choice
 
 
-def decide(wanted: Backend) -> Choice:
+def decide(wanted: Backend, check: Callable[[Backend], Verdict]) -> Choice:
     """Return what `choose_backend` would choose, and change nothing.
 
     Args:
         wanted: What the configuration says.
+        check: Returns the verdict of a body.
 
     Raises:
         BackendUnavailable: If a compiled body was asked for and may not be used.
     """
     if wanted is Backend.TORCH:
-        return Choice(body=wanted, verdict=check_body(wanted))
+        return Choice(body=wanted, verdict=check(wanted))
     compiled = compiled_body()
     if wanted not in {Backend.AUTO, compiled}:
         verdict = Verdict(reason=f"it does not run on {compute_device().type}")
     else:
-        verdict = check_body(compiled)
+        verdict = check(compiled)
     if not verdict.reason:
         return Choice(body=compiled, verdict=verdict)
     if wanted is not Backend.AUTO:
@@ -126,7 +128,7 @@ def decide(wanted: Backend) -> Choice:
             "instead, and 'curator doctor' shows what was measured"
         )
         raise BackendUnavailable(msg)
-    plain = check_body(Backend.TORCH)
+    plain = check(Backend.TORCH)
     return Choice(body=Backend.TORCH, verdict=plain, refused=compiled, refusal=verdict)
 
 

@@ -39,10 +39,11 @@ def bodies(subject: Subject) -> Finding:
         choose_device(compute.device)
     except DeviceUnavailable as problem:
         return fault(str(problem), "set compute.device in curator.toml to what is there")
-    measured = [_measured(body) for body in (compiled_body(), Backend.TORCH)]
+    verdicts = {body: check_body(body) for body in (compiled_body(), Backend.TORCH)}
+    measured = [_measured(body, verdict) for body, verdict in verdicts.items()]
     words = "; ".join(str(one["words"]) for one in measured)
     try:
-        choice = decide(compute.solver)
+        choice = decide(compute.solver, verdicts.__getitem__)
     except BackendUnavailable as problem:
         return fault(
             f"{problem}; {words}",
@@ -59,9 +60,8 @@ def bodies(subject: Subject) -> Finding:
     return attention(found, _REPORT, **facts)
 
 
-def _measured(body: Backend) -> dict[str, object]:
+def _measured(body: Backend, verdict: Verdict) -> dict[str, object]:
     """Return what is known of one body, whether or not it may be used."""
-    verdict = check_body(body)
     seconds = None if verdict.error is None else _seconds(body)
     return {
         "body": str(body),

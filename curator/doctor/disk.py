@@ -24,7 +24,7 @@ _SLOW_SECONDS: Final = 0.05
 _FREE_BYTES: Final = 1 << 30
 _UNSUPPORTED: Final = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL}
 _MOUNTS: Final = Path("/proc/self/mountinfo")
-_FORGETFUL: Final = {"tmpfs", "ramfs"}
+_FORGETFUL: Final = {"tmpfs", "ramfs", "overlay"}
 _REMOTE: Final = ("nfs", "cifs", "smb", "9p", "fuse.sshfs", "glusterfs", "ceph")
 
 
@@ -87,7 +87,7 @@ def _places(subject: Subject) -> list[Path]:
 
 def _next_step(place: _Place) -> str:
     if place.file_system in _FORGETFUL:
-        return "put the ledger on a disk: this file system is forgotten when the machine stops"
+        return "put it on a disk or a volume: this is forgotten with the machine or the container"
     if place.file_system.startswith(_REMOTE):
         return "put the ledger on a local disk, or in PostgreSQL: network file systems may lie"
     if place.free_bytes < _FREE_BYTES:

@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from curator.doctor.bodies import bodies
 from curator.doctor.disk import disk
 from curator.doctor.finding import Finding, fault
-from curator.doctor.ledger import ledger
 from curator.doctor.machine import clock, entropy, versions
 from curator.doctor.permissions import configuration, permissions
 from curator.doctor.ports import ports
@@ -26,16 +24,28 @@ class Check:
     of_folder: bool = False
 
 
+def _bodies(subject: Subject) -> Finding:
+    from curator.doctor.bodies import bodies  # here: a missing torch is a finding
+
+    return bodies(subject)
+
+
+def _ledger(subject: Subject) -> Finding:
+    from curator.doctor.ledger import ledger  # here: a missing SQLAlchemy is a finding
+
+    return ledger(subject)
+
+
 CHECKS: Final = (
     Check(name="processor", look=processor),
     Check(name="versions", look=versions),
     Check(name="configuration", look=configuration, of_folder=True),
-    Check(name="solver", look=bodies),
+    Check(name="solver", look=_bodies),
     Check(name="clock", look=clock),
     Check(name="entropy", look=entropy),
     Check(name="permissions", look=permissions, of_folder=True),
     Check(name="disk", look=disk, of_folder=True),
-    Check(name="ledger", look=ledger, of_folder=True),
+    Check(name="ledger", look=_ledger, of_folder=True),
     Check(name="ports", look=ports, of_folder=True),
 )
 """What `curator doctor` looks at; a new check is one line here and one function."""
@@ -56,7 +66,16 @@ def examine(subject: Subject) -> Iterator[tuple[str, Finding]]:
             yield (
                 check.name,
                 fault(
-                    f"could not be looked at: {type(problem).__name__}",
+                    f"could not be looked at: {_told(problem)}",
                     "report this line with the others; 'curator serve' may work all the same",
                 ),
             )
+
+
+def _told(problem: Exception) -> str:
+    """Return what may be said of an error: what it is, and of which file or package."""
+    if isinstance(problem, OSError) and problem.strerror:
+        return f"{problem.filename}: {problem.strerror}"
+    if isinstance(problem, ImportError) and problem.name:
+        return f"{problem.name} is not installed"
+    return type(problem).__name__

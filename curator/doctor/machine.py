@@ -17,9 +17,11 @@ from curator.doctor.subject import Subject
 
 REQUIRED: Final = (
     *("weir-dp", "torch", "numpy", "scipy", "grpcio", "protobuf", "pydantic", "cryptography"),
-    *("sqlalchemy", "alembic", "fastapi", "uvicorn", "dp-accounting", "numba"),
+    *("sqlalchemy", "alembic", "fastapi", "uvicorn", "dp-accounting"),
 )
-OPTIONAL: Final = ("llvmlite", "triton", "psycopg", "ray", "scikit-learn", "opentelemetry-sdk")
+OPTIONAL: Final = (
+    *("numba", "llvmlite", "triton", "psycopg", "ray", "scikit-learn", "opentelemetry-sdk"),
+)
 _MADE: Final = datetime(2025, 1, 1, tzinfo=UTC)  # this program is younger, so a right clock is too
 _TIME_ERROR: Final = 5  # of adjtimex: the clock is not synchronised
 _TIMEX_BYTES: Final = 512  # more than any system's struct timex

@@ -43,8 +43,7 @@ def permissions(subject: Subject) -> Finding:
         return fault(f"{named} is not a folder", "run: curator init DIR")
     missing = [str(p.relative_to(folder.root)) for p in _needed(folder) if not _is_there(p)]
     open_to_others, of_others = [], []
-    for path in _private(folder):
-        state = path.lstat()
+    for path, state in _private(folder):
         if state.st_mode & _OTHERS and not stat.S_ISLNK(state.st_mode):
             open_to_others.append(str(path))
         if state.st_uid != os.geteuid():
@@ -77,12 +76,16 @@ def _needed(folder: CuratorFolder) -> tuple[Path, ...]:
     )
 
 
-def _private(folder: CuratorFolder) -> Iterator[Path]:
+def _private(folder: CuratorFolder) -> Iterator[tuple[Path, os.stat_result]]:
     """Yield the folder and what lies in it; not the files of data sets, whose folder is shut."""
-    yield folder.root
-    for path in (*_children(folder.root), *_children(folder.identity)):
-        if not path.name.endswith(_PUBLIC):
-            yield path
+    for path in (folder.root, *_children(folder.root), *_children(folder.identity)):
+        if path.name.endswith(_PUBLIC):
+            continue
+        try:
+            state = path.lstat()
+        except FileNotFoundError:  # removed meanwhile
+            continue
+        yield path, state
 
 
 def _children(path: Path) -> list[Path]:

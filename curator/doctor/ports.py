@@ -17,7 +17,7 @@ from curator.doctor.subject import Subject
 
 _SECONDS: Final = 2.0
 _FREE, _OURS, _OTHER = "free", "held by the curator of this folder", "held by another program"
-_UNKNOWN: Final = "held by a program without TLS, perhaps this folder's curator"
+_UNKNOWN: Final = "held by a program that shows no certificate, perhaps this folder's curator"
 
 
 def ports(subject: Subject) -> Finding:

@@ -59,8 +59,10 @@ def _cpuinfo() -> tuple[str, set[str]]:
 
 
 def _aten_capability() -> str:
-    import torch
-
+    try:
+        import torch
+    except ImportError:
+        return "not installed"
     return str(torch.backends.cpu.get_cpu_capability())
 
 

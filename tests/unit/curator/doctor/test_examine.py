@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import socket
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -93,6 +94,17 @@ def test_a_check_that_fails_itself_stops_no_other(monkeypatch: pytest.MonkeyPatc
         msg = "a text with a password"
         raise KeyError(msg)
 
+    def closed(_: Subject) -> Finding:
+        raise PermissionError(13, "Permission denied", "a file")
+
+    def bare(_: Subject) -> Finding:
+        msg = "text"
+        raise ModuleNotFoundError(msg, name="torch")
+
+    for look, words in ((closed, "a file: Permission denied"), (bare, "torch is not installed")):
+        monkeypatch.setattr(examination, "CHECKS", (Check(name="broken", look=look),))
+        ((_, finding),) = examine(Subject.of(None))
+        assert finding.words == f"could not be looked at: {words}"
     last = CHECKS[0]
     monkeypatch.setattr(examination, "CHECKS", (Check(name="broken", look=broken), last))
     (name, finding), (other, _) = examine(Subject.of(None))
@@ -101,10 +113,16 @@ def test_a_check_that_fails_itself_stops_no_other(monkeypatch: pytest.MonkeyPatc
     assert "password" not in finding.words
 
 
-def test_whoever_listens_at_the_socket_serves(folder: CuratorFolder) -> None:
+@pytest.mark.parametrize("name", ["short", "long" * 40])
+def test_whoever_listens_at_the_socket_serves(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = CuratorFolder(tmp_path / name)
+    folder.root.mkdir()
+    monkeypatch.chdir(folder.root)
     assert not Subject.of(folder.root).is_served
     with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(folder.socket))
+        server.bind(folder.socket.name)
         assert not Subject.of(folder.root).is_served  # left by a process that was killed
         server.listen()
         assert Subject.of(folder.root).is_served
