@@ -73,4 +73,4 @@ def _numba_target() -> str:
         from numba.core import config
     except ImportError:
         return "not installed"
-    return str(config.CPU_NAME or get_host_cpu_name())
+    return str(getattr(config, "CPU_NAME", None) or get_host_cpu_name())

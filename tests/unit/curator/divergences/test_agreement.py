@@ -148,7 +148,7 @@ def test_float32_holds_the_points_of_a_problem_exactly(problem: CheckProblem) ->
     for one, other in zip(wide, narrow, strict=True):
         assert torch.equal(one.images_ND, other.images_ND.double())
         assert one.images_ND.abs().max() <= 1
-        assert len(one.images_ND.unique(dim=0)) == len(one.images_ND)
+        assert len(set(map(tuple, one.images_ND.tolist()))) == len(one.images_ND)
     assert int(wide[1].log_weights_N.isfinite().sum()) == problem.num_kept < problem.num_second
 
 

@@ -36,7 +36,8 @@ def test_what_is_not_well_is_exit_code_5(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], state: str
 ) -> None:
     use(monkeypatch, WELL, ILL[state])
-    assert main(["doctor"]) == ExitCode.ATTENTION == 5
+    assert main(["doctor"]) == ExitCode.ATTENTION
+    assert int(ExitCode.ATTENTION) == 5
     printed = capsys.readouterr()
     lines = printed.out.splitlines()
     assert lines[0] == "ok         first: good"
