@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from curator.administration.socket_name import socket_name
 from curator.config import ConfigError, CuratorConfig, load_config
 from curator.folder import CuratorFolder
 
 _SECONDS = 2.0
-_LONGEST_PATH = 100  # of a socket, on any system
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,22 +52,9 @@ class Subject:
 def _is_listening(path: Path) -> bool:
     """Return whether a curator takes commands there; nothing is sent."""
     try:
-        with _short(path) as name, socket.socket(socket.AF_UNIX) as probe:
+        with socket_name(path) as name, socket.socket(socket.AF_UNIX) as probe:
             probe.settimeout(_SECONDS)
             probe.connect(name)
     except OSError:
         return False
     return True
-
-
-@contextmanager
-def _short(path: Path) -> Iterator[str]:
-    """Give a name of a socket; a path that is too long for one goes by its folder."""
-    if len(os.fsencode(path)) < _LONGEST_PATH:
-        yield str(path)
-        return
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        yield f"/proc/self/fd/{folder}/{path.name}"
-    finally:
-        os.close(folder)
