@@ -69,7 +69,7 @@ def main() -> int:
     print_row({"benchmark": "machine", **_machine(arguments.device)})
     failed = 0
     try:
-        print_row({"benchmark": "chosen body", "what": str(choose_backend(Backend.AUTO))})
+        print_row({"benchmark": "chosen body", **choose_backend(Backend.AUTO).facts})
     except Exception:  # noqa: BLE001 - the rows below stand alone
         traceback.print_exc()
     for name, rows in parts(arguments.device, quick=arguments.quick).items():

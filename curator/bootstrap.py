@@ -19,7 +19,7 @@ import torch
 from curator.administration.channel import CommandServer
 from curator.administration.execute import execute
 from curator.config import CuratorConfig
-from curator.divergences.backend import choose_backend
+from curator.divergences.backend import Choice, choose_backend
 from curator.divergences.device import choose_device
 from curator.divergences.placement import place_critics
 from curator.folder import CuratorFolder
@@ -67,6 +67,7 @@ class Curator:
     tenure: Tenure
     noise: PrefetchedNoise
     draining: threading.Event
+    solver: Choice
     end_idle_runs: Callable[[], None]
     end_setups: Callable[[], None]
     relinquish_runs: Callable[[], None]
@@ -132,7 +133,7 @@ def create_curator(
     compute = config.compute
     choose_device(compute.device)
     place_critics(compute.ray_workers, compute.ray_address, compute.device)
-    choose_backend(config.compute.solver)
+    solver = choose_backend(config.compute.solver)
     ledger = open_ledger(folder, config)
     try:
         holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(8)}"
@@ -147,6 +148,7 @@ def create_curator(
             draw_noise_ahead=noise.draw_ahead,
             executor=executor,
             preparing=preparing,
+            solver=solver,
             holder=holder,
             max_samples=config.limits.max_samples,
             max_open_runs=config.limits.max_open_runs,
@@ -196,6 +198,7 @@ def create_curator(
         tenure=tenure,
         noise=noise,
         draining=draining,
+        solver=solver,
         end_idle_runs=IdleRuns(context, config.limits.idle_hours * 3600).end,
         end_setups=context.setups.stop,
         relinquish_runs=lambda: relinquish_runs(context),

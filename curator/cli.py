@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 from curator.cli_commands import command
+from curator.cli_doctor import NeedsAttention
 from curator.cli_parser import build_parser
 from curator.cli_suggest import parse_or_suggest
 from curator.errors import CuratorError, LedgerUnavailable
@@ -29,6 +30,7 @@ class ExitCode(IntEnum):
     USAGE = 2  # the command line, as argparse says
     LEDGER = 3  # the ledger is locked, broken, restored from a copy, or of a newer version
     PORT = 4  # a port cannot be bound
+    ATTENTION = 5  # 'curator doctor' found something that somebody should look at
     INTERRUPTED = 130  # Ctrl-C
 
 
@@ -72,6 +74,8 @@ def _report(problem: Exception) -> int:
             return _say(problem, ExitCode.LEDGER)
         case PortUnavailable():
             return _say(problem, ExitCode.PORT)
+        case NeedsAttention():
+            return _say(problem, ExitCode.ATTENTION)
         case _ if isinstance(problem, _WORLD) or _is_ours(problem):
             return _say(problem, ExitCode.FAILED)
         case _:

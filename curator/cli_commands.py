@@ -153,5 +153,9 @@ def command(name: str) -> Callable[[Namespace], None]:
             from curator.cli_ledger import LEDGER_COMMANDS
 
             return LEDGER_COMMANDS[name]
+        case "doctor":
+            from curator.cli_doctor import DOCTOR_COMMANDS
+
+            return DOCTOR_COMMANDS[name]
         case _:
             return SMALL_COMMANDS[name]

@@ -59,6 +59,7 @@ EXAMPLES: Final[dict[str, str]] = {
         "accountant explain recipe.toml --epsilon 10 --delta 1e-5 --nominal-size 60000"
     ),
     "curator audit": _example("audit --canary flip --mechanism dp-sinkhorn --trials 500"),
+    "curator doctor": _example("doctor --dir /srv/weir", "doctor --json > doctor.json"),
     "curator completion": _example(
         "completion bash > ~/.local/share/bash-completion/completions/curator"
     ),

@@ -27,6 +27,13 @@ epsilon beside the claim; the exit code is not 0 if a bound is above its claim. 
 read and no budget is touched. All games together take hours: name a canary and a mechanism.
 """
 
+_DOCTOR_HELP = """\
+Look at processor, versions, the bodies that compute with their measured errors and times, clock and
+randomness; with --dir also at the folder's permissions, disk, ledger and ports. It changes nothing,
+reads nothing private, and works while the curator serves and when the folder is broken. Exit code
+0: all is well; 5: something needs attention, and its line says what to do.
+"""
+
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
@@ -46,6 +53,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_ledger_commands(commands)
     _accountant(commands)
     _audit(commands)
+    _doctor(commands)
     _key(commands)
     _completion(commands)
     _finish(parser)
@@ -156,6 +164,19 @@ def _audit(commands: Commands) -> None:
     audit.add_argument("--noise-multiplier", type=float, default=1.0, help="%(default)s")
     audit.add_argument("--delta", type=float, default=1e-5, help="of the claim (%(default)s)")
     audit.set_defaults(command="audit")
+
+
+def _doctor(commands: Commands) -> None:
+    doctor = commands.add_parser(
+        "doctor",
+        help="say how this machine and a curator's folder are, and what to do",
+        description=_DOCTOR_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    doctor.add_argument(
+        "--dir", type=Path, help="the curator's folder (without it, the machine alone)"
+    )
+    doctor.set_defaults(command="doctor")
 
 
 def _hand_over(command: argparse.ArgumentParser) -> None:

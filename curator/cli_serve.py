@@ -110,6 +110,7 @@ def _say_ready(arguments: Namespace, config: CuratorConfig, curator: Curator) ->
             f"rest {scheme}://{config.rest.host}:{curator.rest.port} "
             f"client certificates: {curator.rpc.certificate_port or 'none'} "
             f"unix socket: {curator.rpc.unix_socket or 'none'} "
+            f"solver: {curator.solver.words} "
             f"data sets: {', '.join(names) or 'none'}"
         )
     unix_socket = curator.rpc.unix_socket
@@ -121,6 +122,7 @@ def _say_ready(arguments: Namespace, config: CuratorConfig, curator: Curator) ->
             "rest": f"{scheme}://{config.rest.host}:{curator.rest.port}",
             "certificate_port": curator.rpc.certificate_port,
             "unix_socket": str(unix_socket) if unix_socket else None,
+            "solver": curator.solver.facts,
             "datasets": names,
         }
     )

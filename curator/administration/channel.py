@@ -19,11 +19,11 @@ import grpc
 from pydantic import ValidationError
 
 from curator.administration.commands import COMMANDS, Command
+from curator.administration.socket_name import socket_name
 from curator.errors import CuratorError
 
 _METHOD: Final = "Execute"
 _SERVICE: Final = "weir.administration"
-_LONGEST_PATH: Final = 100
 _SECONDS: Final = 120.0
 
 Execute = Callable[[Command], tuple[str, ...]]
@@ -141,12 +141,6 @@ def _encode(**answer: object) -> bytes:
 
 @contextmanager
 def _address(path: Path) -> Iterator[str]:
-    """Give an address for gRPC; a path that is too long for a socket goes by its folder."""
-    if len(os.fsencode(path.absolute())) < _LONGEST_PATH:
-        yield f"unix:{quote(str(path.absolute()))}"  # gRPC decodes it like a URL
-        return
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        yield f"unix:/proc/self/fd/{folder}/{quote(path.name)}"
-    finally:
-        os.close(folder)
+    """Give an address for gRPC, which decodes it like a URL."""
+    with socket_name(path) as name:
+        yield f"unix:{quote(name)}"

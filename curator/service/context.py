@@ -9,6 +9,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from curator.data.sampling import PrivateRecords
+from curator.divergences.backend import Choice
 from curator.errors import DatasetRetired, Refusal, UnknownDataset
 from curator.ledger.ledger import Ledger
 from curator.privacy.facts import DatasetFacts
@@ -47,6 +48,7 @@ class Context:
     load: Callable[[str], ServedDataset | None] = lambda _: None  # of a data set added since
     preparing: Executor | None = None  # for what takes long, so that other steps do not wait
     states: StateFolder | None = None  # of stateful mechanisms; without it a restart ends them
+    solver: Choice | None = None  # of the Sinkhorn updates, with its measured error
     draw_noise_ahead: Callable[[], None] = lambda: None  # when an answer has left
     slot: ResponseSlot = WHEN_READY
     monotonic: Callable[[], float] = time.monotonic

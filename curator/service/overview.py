@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from curator.divergences.backend import Choice
 from curator.ledger.ledger import NOTHING, RunState, Statement
 from curator.privacy.facts import DatasetFacts
 from curator.service.caller import Caller
@@ -56,6 +57,7 @@ class Overview:
     at: datetime
     is_ready: bool
     has_whole_history: bool
+    solver: Choice | None
     head: tuple[int, str] | None  # for the steward and the auditor
     datasets: tuple[DatasetOverview, ...]
     open_runs: tuple[RunOverview, ...]
@@ -89,6 +91,7 @@ def overview(
         at=at,
         is_ready=is_ready,
         has_whole_history=has_whole_history,
+        solver=context.solver,
         head=context.ledger.head() if caller.sees_everything else None,
         datasets=tuple(
             _dataset(context, history, caller, facts) for facts in list_datasets(context)

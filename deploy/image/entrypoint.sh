@@ -34,6 +34,10 @@ case "${1:-serve} ${2:-}" in
     shift
     exec curator "$word" --dir "$CURATOR_DIR" "$@"
     ;;
+"doctor "*)
+    shift # it looks at the folder as it is, and makes nothing
+    exec curator doctor --dir "$CURATOR_DIR" "$@"
+    ;;
 "dataset check" | "ledger verify" | "dataset -"* | "analyst -"* | "ledger -"*)
     exec curator "$@" # they need no folder
     ;;

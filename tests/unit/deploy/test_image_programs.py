@@ -104,6 +104,10 @@ def test_the_entry_point_leaves_other_commands_alone(tmp_path: Path, words: str)
     assert _enter(tmp_path, words) == [f"curator {words}"]
 
 
+def test_the_doctor_sees_the_folder_as_it_is(tmp_path: Path) -> None:
+    assert _enter(tmp_path, "doctor --json") == ["curator doctor --dir DIR --json"]
+
+
 def test_the_entry_point_stops_where_the_folder_cannot_be_made(tmp_path: Path) -> None:
     assert _enter(tmp_path, "serve", failing="init", code=7)[-1] == "curator init DIR"
 

@@ -96,9 +96,9 @@ def test_the_steward_is_told_in_one_line(
 
 def test_a_card_has_a_body_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     on_a_card(monkeypatch, plain)
-    assert choose_backend(Backend.AUTO) is Backend.TRITON
-    assert choose_backend(Backend.TRITON) is Backend.TRITON
-    assert choose_backend(Backend.TORCH) is Backend.TORCH
+    assert choose_backend(Backend.AUTO).body is Backend.TRITON
+    assert choose_backend(Backend.TRITON).body is Backend.TRITON
+    assert choose_backend(Backend.TORCH).body is Backend.TORCH
     with pytest.raises(BackendUnavailable, match="does not run on cuda"):
         choose_backend(Backend.NUMBA)
 
@@ -108,7 +108,7 @@ def test_fused_kernels_that_disagree_are_not_used(monkeypatch: pytest.MonkeyPatc
         return plain(LabelledCost(l1_weight=1.01, label_scale=cost.label_scale), schedule)
 
     on_a_card(monkeypatch, wrong)
-    assert choose_backend(Backend.AUTO) is Backend.TORCH
+    assert choose_backend(Backend.AUTO).body is Backend.TORCH
     solver = dense_solver(COST, published(9.0, 0.5), torch.float32)
     assert isinstance(solver, DenseSinkhorn)
     with pytest.raises(BackendUnavailable, match="differ from float64"):
@@ -124,10 +124,4 @@ def test_fused_kernels_that_give_no_number_are_not_used(monkeypatch: pytest.Monk
             return torch.zeros_like(points.images_ND)
 
     on_a_card(monkeypatch, lambda *_: Silent())
-    assert choose_backend(Backend.AUTO) is Backend.TORCH
-
-
-@pytest.mark.parametrize("problem", [agreement.SMALL, agreement.PUBLISHED])
-def test_single_precision_passes_the_check(problem: agreement.CheckProblem) -> None:
-    solver = plain(problem.cost, problem.schedule)
-    assert agreement.disagreement(solver, problem, torch.device("cpu")) < 3e-4
+    assert choose_backend(Backend.AUTO).body is Backend.TORCH

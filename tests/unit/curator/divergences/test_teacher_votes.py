@@ -46,6 +46,13 @@ def alone(teachers: Parameters, k: int) -> Parameters:
     return {name: value[k] for name, value in teachers.items()}
 
 
+def assert_agree(votes: Tensor, margins: Tensor) -> None:
+    """Compare votes with the signs of scores, but for ties within a float32's rounding."""
+    clear = margins.abs() > 1e-5
+    assert int(clear.sum()) > 0.9 * clear.numel()
+    assert torch.equal(votes[clear], margins[clear] > 0)
+
+
 def test_an_image_is_real_if_its_score_is_nearer_to_that_of_records() -> None:
     teachers, batch = initial_critics(SHAPE, K, 3), shown()
     found = said(teachers, None)
@@ -55,20 +62,20 @@ def test_an_image_is_real_if_its_score_is_nearer_to_that_of_records() -> None:
         of_records = scores(SHAPE, one, batch.records_KRD[k], labels(R)).mean()
         of_images = scores(SHAPE, one, batch.images_ND, labels(N)).mean()
         of_asked = scores(SHAPE, one, drawn(N + 1, 4), labels(N + 1))
-        assert torch.equal(found[k], of_asked > (of_records + of_images) / 2)
+        assert_agree(found[k], of_asked - (of_records + of_images) / 2)
 
 
 def test_the_higher_score_of_a_pair_is_more_real() -> None:
     teachers = initial_critics(SHAPE, K, 3)
-    seconds = drawn(N + 1, 4).flip(0)
+    seconds = drawn(N + 1, 4).roll(1, 0)
     found = said(teachers, seconds)
     for k in range(K):
         one = alone(teachers, k)
         first = scores(SHAPE, one, drawn(N + 1, 4), labels(N + 1))
-        assert torch.equal(found[k], first > scores(SHAPE, one, seconds, labels(N + 1)))
+        assert_agree(found[k], first - scores(SHAPE, one, seconds, labels(N + 1)))
 
 
-@pytest.mark.parametrize("seconds", [None, drawn(N + 1, 4).flip(0)])
+@pytest.mark.parametrize("seconds", [None, drawn(N + 1, 4).roll(1, 0)])
 def test_parts_say_what_the_whole_says_and_stay_apart(
     seconds: Tensor | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 
+from curator.divergences.backend import Backend, Choice, Verdict
 from curator.errors import LedgerUnavailable
 from curator.identity.tokens import TokenTable
 from curator.ledger.entries import ShareSet
@@ -15,7 +17,7 @@ from curator.rest.app import create_app
 from curator.rest.pages import SCRIPT, STYLE
 from curator.service.caller import Role
 from curator.service.context import ServedDataset
-from tests.browser.scenes import rehearsing
+from tests.browser.scenes import Scene, rehearsing
 from tests.fakes.facts import small_facts
 from tests.fakes.http import ask
 from tests.unit.curator.rest.conftest import Desk, Signer
@@ -203,3 +205,30 @@ def test_a_rehearsal_is_marked_and_shows_no_limit(table: TokenTable) -> None:
 def test_private_data_are_no_rehearsal(desk: Desk) -> None:
     page = ask(desk.app, "/dashboard", token=desk.token["steward"]).text
     assert "ehearsal" not in page.partition("</style>")[2]
+
+
+@pytest.mark.parametrize("who", ["alice", "steward", "auditor"])
+def test_a_refused_body_stands_in_the_health_card(table: TokenTable, who: str) -> None:
+    cause = "OSError: /home/steward: a path for the terminal alone"
+    refusal = Verdict(error=0.02, allowed=1e-3, reason="its gradients differ", cause=cause)
+    choice = Choice(
+        body=Backend.TORCH,
+        verdict=Verdict(error=4e-5, allowed=1e-3),
+        refused=Backend.NUMBA,
+        refusal=refusal,
+    )
+    context = replace(Scene("digits").context, solver=choice)
+    app = create_app(context, table, lambda: True, Signer())
+    role = {"alice": Role.ANALYST, "steward": Role.STEWARD, "auditor": Role.AUDITOR}[who]
+    text = ask(app, "/", token=table.add(who, role)).text
+    assert "torch (error 4.0e-05; numba is not used: its gradients differ)" in text
+    assert "look at it" in text
+    assert "/home" not in text
+
+
+def test_a_body_that_serves_stands_in_the_health_card(table: TokenTable) -> None:
+    choice = Choice(body=Backend.NUMBA, verdict=Verdict(error=7e-5, allowed=1e-3))
+    app = create_app(replace(Scene("digits").context, solver=choice), table, lambda: True, Signer())
+    text = ask(app, "/", token=table.add("alice", Role.ANALYST)).text
+    assert "numba (error 7.0e-05)" in text
+    assert "look at it" not in text

@@ -1,0 +1,124 @@
+"""Which database holds the ledger, whether it can be read, and whether it is the one known here.
+
+A file that no curator serves is opened as one that cannot change, so that SQLite makes no file
+beside it; nothing is locked, recovered or upgraded.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+from urllib.parse import quote
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect
+from sqlalchemy.exc import SQLAlchemyError
+
+from curator.clock import utc_now
+from curator.doctor.finding import Finding, attention, fault, well
+from curator.doctor.subject import Subject
+from curator.errors import LedgerUnavailable
+from curator.folder import CuratorFolder
+from curator.ledger import connect, postgres, rows, schema
+from curator.ledger.anchor import HeadAnchor
+from curator.ledger.problems import LedgerFromTheFuture, LedgerRestored
+
+_SKEW_SECONDS: Final = 5.0
+_RECOVER: Final = "read 'recover after a crash' in the documentation before anything else"
+
+
+def ledger(subject: Subject) -> Finding:
+    """Read the ledger's last entry, and compare it with the head that is kept outside.
+
+    Args:
+        subject: Its folder and configuration say where the ledger is.
+    """
+    folder = subject.folder
+    if folder is None:
+        return well("no folder is named")
+    kind, where = "SQLite", str(folder.ledger)
+    try:
+        if subject.config.database:
+            url = postgres.database_url(subject.config.database)
+            kind, where = "PostgreSQL", f"{url.host or 'a local socket'}, database {url.database}"
+            engine = postgres.reader_engine(url)
+        elif not folder.ledger.exists():
+            return fault(f"{where} is missing", _missing(folder), kind=kind)
+        elif _has_log(folder) and not subject.is_served:
+            return attention(
+                f"{kind}, {where}: a log of changes lies beside it, and no curator serves",
+                "a command is running, or a process was killed: the next 'curator serve' takes "
+                "the log in and loses nothing",
+                kind=kind,
+            )
+        else:
+            engine = _file_engine(folder, is_served=subject.is_served)
+        return _read(engine, HeadAnchor(folder.head_file(subject.config)), f"{kind}, {where}")
+    except (LedgerFromTheFuture, LedgerRestored) as problem:
+        return fault(f"{kind}, {where}: {problem}", _RECOVER, kind=kind)
+    except (LedgerUnavailable, SQLAlchemyError, OSError) as problem:
+        said = str(problem) if isinstance(problem, LedgerUnavailable) else type(problem).__name__
+        return fault(
+            f"{kind}, {where}: cannot be read: {said}",
+            "check that it is there, that the user that serves may read it, and, of a server, "
+            "that it runs and its URL and password are right",
+            kind=kind,
+        )
+
+
+def _missing(folder: CuratorFolder) -> str:
+    """Return what to do about a ledger that is not there."""
+    if folder.config.exists():
+        return f"if it was ever there: {_RECOVER}; if not, run 'curator init' again"
+    return "run 'curator init'"
+
+
+def _has_log(folder: CuratorFolder) -> bool:
+    """Return whether changes are not in the ledger's file itself yet."""
+    log = folder.ledger.with_name(folder.ledger.name + "-wal")
+    return log.exists() and log.stat().st_size > 0
+
+
+def _file_engine(folder: CuratorFolder, *, is_served: bool) -> Engine:
+    """Return an engine that makes no file; beside a curator it reads the log too."""
+    name = f"file:{quote(str(folder.ledger.absolute()))}"
+    query = {"uri": "true", "mode": "ro"} | ({} if is_served else {"immutable": "1"})
+    engine = create_engine(URL.create("sqlite", database=name, query=query))
+    event.listen(engine, "connect", schema.prepare_reader)
+    return engine
+
+
+def _read(engine: Engine, anchor: HeadAnchor, where: str) -> Finding:
+    try:
+        with engine.connect() as connection:
+            return _of_entries(connection, anchor, where)
+    finally:
+        engine.dispose()
+
+
+def _of_entries(connection: Connection, anchor: HeadAnchor, where: str) -> Finding:
+    connect.check_anchor(connection, anchor)
+    if not inspect(connection).has_table(schema.meta.name):
+        return well(f"{where}: reachable, no ledger in it yet; the first start makes it")
+    try:
+        connect.refuse_other_versions(connection)
+    except LedgerUnavailable as problem:
+        return attention(f"{where}: {problem}", "back it up, then run 'curator serve'")
+    number, _ = rows.load_head(connection)
+    last = _last_time(connection, number)
+    facts: dict[str, object] = {"where": where, "entries": number, "last_entry": last}
+    words = f"{where}: readable, {number} entries"
+    if last is None:
+        return well(words, **facts)
+    ahead = (datetime.fromisoformat(last) - utc_now()).total_seconds()
+    if ahead > _SKEW_SECONDS:
+        return attention(
+            f"{words}, the last one {ahead:.0f} s in the future",
+            "set the clock; the order of entries holds whatever their times say",
+            **facts,
+        )
+    return well(f"{words}, the last one of {last}", **facts)
+
+
+def _last_time(connection: Connection, number: int) -> str | None:
+    entries = rows.load_entries(connection, number - 1, 1)
+    return entries[0].at if entries else None

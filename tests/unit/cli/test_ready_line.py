@@ -1,0 +1,52 @@
+"""The line, or the object, that says where a curator answers and which body computes."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from types import SimpleNamespace
+
+import pytest
+
+from curator.cli_serve import _say_ready
+from curator.config import CuratorConfig
+from curator.divergences.backend import Backend, Choice, Verdict
+
+MEASURED = Verdict(error=4e-5, allowed=1e-3)
+REFUSED = Choice(
+    body=Backend.TORCH,
+    verdict=MEASURED,
+    refused=Backend.NUMBA,
+    refusal=Verdict(reason="numba is not installed"),
+)
+
+
+def said(choice: Choice, capsys: pytest.CaptureFixture[str], *, as_json: bool) -> str:
+    rpc = SimpleNamespace(port=1, certificate_port=None, unix_socket=None)
+    curator = SimpleNamespace(
+        solver=choice,
+        rpc=rpc,
+        rest=SimpleNamespace(port=2),
+        ledger=SimpleNamespace(datasets=lambda: ()),
+    )
+    arguments = Namespace(json=as_json, quiet=True, insecure_loopback=False)
+    _say_ready(arguments, CuratorConfig(), curator)  # type: ignore[arg-type]
+    return capsys.readouterr().out
+
+
+def test_the_body_that_serves_is_named_with_its_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    choice = Choice(body=Backend.NUMBA, verdict=MEASURED)
+    line = said(choice, capsys, as_json=False)
+    assert line.count("\n") == 1
+    assert " solver: numba (error 4.0e-05) data sets: none" in line
+    solver = json.loads(said(choice, capsys, as_json=True))["solver"]
+    assert solver == {"body": "numba", "error": 4e-5, "allowed": 1e-3, "reason": ""}
+
+
+def test_a_refused_body_is_named_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    line = said(REFUSED, capsys, as_json=False)
+    assert "torch (error 4.0e-05; numba is not used: numba is not installed)" in line
+    solver = json.loads(said(REFUSED, capsys, as_json=True))["solver"]
+    assert (solver["body"], solver["reason"]) == ("torch", REFUSED.reason)
