@@ -62,7 +62,9 @@ def _hand_over(arguments: Namespace, make: Callable[..., Path]) -> None:
 def _revoke_analyst(arguments: Namespace) -> None:
     folder_of(arguments).tokens.revoke(arguments.name)
     screen = Screen.of(arguments)
-    screen.tell(f"the credentials of {arguments.name} are no longer valid; runs and ledger are unchanged")
+    screen.tell(
+        f"the credentials of {arguments.name} are no longer valid; runs and ledger are unchanged"
+    )
     screen.answer({"revoked": arguments.name})
 
 

@@ -123,7 +123,9 @@ def add_reading(command: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     Returns:
         The last group, about arrays.
     """
-    folder = command.add_argument_group("reading a folder of images (whatever is left out or changed is reported)")
+    folder = command.add_argument_group(
+        "reading a folder of images (whatever is left out or changed is reported)"
+    )
     folder.add_argument(
         "--labels", type=Path, metavar="FILE", help="table path,label[,group]: .csv or .parquet"
     )

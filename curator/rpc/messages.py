@@ -44,7 +44,7 @@ class Messages:
             seconds: How long to wait for each.
 
         Raises:
-            Unauthenticated: If the credentials are no longer valid, or belong to another caller now.
+            Unauthenticated: If the credentials are no longer valid, or another caller's now.
             MalformedRequest: If the bytes are not a message.
             Unavailable: If the curator is being taken down; the next message is not taken.
         """
