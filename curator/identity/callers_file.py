@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import final
 
-from curator.identity.certificates import write_private
+from curator.new_file import write_private
 from curator.service.caller import Role
 
 Entry = dict[str, str | None]

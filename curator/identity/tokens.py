@@ -33,6 +33,10 @@ class NoSuchCaller(ValueError):
     """There is no caller of this name."""
 
 
+def _nothing(*_: str) -> None:
+    """Do nothing."""
+
+
 @final
 class TokenTable:
     """Names, roles and what proves them."""
@@ -50,19 +54,27 @@ class TokenTable:
         self._stamp: tuple[int, int] | None = None
         self._callers: dict[tuple[Proof, str], ListedCaller] = {}
 
-    def add(self, name: str, role: Role, expires_at: datetime | None = None) -> str:
+    def add(
+        self,
+        name: str,
+        role: Role,
+        expires_at: datetime | None = None,
+        hand_over: Callable[[str], None] = _nothing,
+    ) -> str:
         """Add a caller who proves itself with a token.
 
         Args:
             name: As for `add_certificate`.
             role: What the caller may do.
             expires_at: When the token ends, in UTC; None for never.
+            hand_over: Given the token before it is known here: if it fails, nothing has changed.
 
         Returns:
             The token; it is not kept and cannot be shown again.
         """
         token = secrets.token_urlsafe(32)
-        self._add(name, role, (Proof.TOKEN, _hash(token.encode())), expires_at)
+        proof = (Proof.TOKEN, _hash(token.encode()))
+        self._add(new_entry(name, role, proof, expires_at), lambda: hand_over(token))
         return token
 
     def add_certificate(
@@ -76,7 +88,7 @@ class TokenTable:
             certificate: DER; its subject is the name.
             expires_at: When it ends.
         """
-        self._add(name, role, (Proof.CERTIFICATE, _hash(certificate)), expires_at)
+        self._add(new_entry(name, role, (Proof.CERTIFICATE, _hash(certificate)), expires_at))
 
     def check_new(self, name: str) -> None:
         """Check that a caller of this name can be added.
@@ -95,18 +107,25 @@ class TokenTable:
             msg = f"'{name}' has credentials already; choose another name, or rotate them"
             raise CallerExists(msg)
 
-    def rotate(self, name: str, expires_at: datetime | None = None) -> str:
+    def rotate(
+        self,
+        name: str,
+        expires_at: datetime | None = None,
+        hand_over: Callable[[str], None] = _nothing,
+    ) -> str:
         """Give a caller a new token; what it had ends at once, also while the curator serves.
 
         Args:
             name: An existing caller, also a revoked one.
             expires_at: When the new token ends; None for never.
+            hand_over: As for `add`.
 
         Returns:
             The new token.
         """
         token = secrets.token_urlsafe(32)
-        self._rotate(name, (Proof.TOKEN, _hash(token.encode())), expires_at)
+        proof = (Proof.TOKEN, _hash(token.encode()))
+        self._rotate(name, proof, expires_at, lambda: hand_over(token))
         return token
 
     def rotate_certificate(self, name: str, certificate: bytes, expires_at: datetime) -> None:
@@ -188,18 +207,24 @@ class TokenTable:
             raise Unauthenticated
         return Caller(found.name, found.role)
 
-    def _add(
-        self, name: str, role: Role, proof: tuple[Proof, str], expires_at: datetime | None
-    ) -> None:
+    def _add(self, entry: Entry, before_it_is_known: Callable[[], None] = _nothing) -> None:
         with self._file.changing() as table:
-            self.check_new(name)
-            table.append(new_entry(name, role, proof, expires_at))
+            self.check_new(str(entry["name"]))
+            table.append(entry)
+            before_it_is_known()
 
-    def _rotate(self, name: str, proof: tuple[Proof, str], expires_at: datetime | None) -> None:
+    def _rotate(
+        self,
+        name: str,
+        proof: tuple[Proof, str],
+        expires_at: datetime | None,
+        before_it_is_known: Callable[[], None] = _nothing,
+    ) -> None:
         with self._file.changing() as table:
             place = _place(table, name)
             role = Role(str(table[place]["role"]))
             table[place] = new_entry(name, role, proof, expires_at)
+            before_it_is_known()
 
     def _current(self) -> dict[tuple[Proof, str], ListedCaller]:
         stamp = self._file.stamp()
