@@ -7,16 +7,27 @@ from pathlib import Path
 from typing import BinaryIO
 
 
-class TooLarge(ValueError):
-    """There is more in a file than can be meant; the text names the file and the size."""
+class TooLarge(RuntimeError):
+    """There is more in a file than can be meant."""
+
+    def __init__(self, what: str, most: int, meant: str) -> None:
+        """Say so.
+
+        Args:
+            what: The file, or a line of it.
+            most: Bytes that it may have.
+            meant: The file that should be given.
+        """
+        super().__init__(f"{what} has more than {size_text(most)}: give {meant}")
 
 
-def read_bounded(path: Path, most: int) -> bytes:
+def read_bounded(path: Path, most: int, meant: str) -> bytes:
     """Read a whole file.
 
     Args:
         path: The file, of any kind.
         most: Bytes that it may have.
+        meant: The file that should be given, for the message.
 
     Raises:
         TooLarge: If it has more.
@@ -24,18 +35,18 @@ def read_bounded(path: Path, most: int) -> bytes:
     with path.open("rb") as stream:
         content = stream.read(most + 1)
     if len(content) > most:
-        msg = f"{path} has more than {size_text(most)}, so it is not the file that is meant here"
-        raise TooLarge(msg)
+        raise TooLarge(str(path), most, meant)
     return content
 
 
-def bounded_lines(path: Path, stream: BinaryIO, longest: int) -> Iterator[bytes]:
-    """Yield the lines of a file one by one, without their ends.
+def bounded_lines(path: Path, stream: BinaryIO, longest: int, meant: str) -> Iterator[bytes]:
+    """Yield the lines of a file one by one, with their ends.
 
     Args:
         path: Its name, for the message.
         stream: The file.
         longest: Bytes that one line may have.
+        meant: The file that should be given, for the message.
 
     Raises:
         TooLarge: If one has more.
@@ -44,9 +55,9 @@ def bounded_lines(path: Path, stream: BinaryIO, longest: int) -> Iterator[bytes]
     while line := stream.readline(longest + 1):
         number += 1
         if len(line) > longest:
-            msg = f"{path}: line {number} has more than {size_text(longest)}"
-            raise TooLarge(msg)
-        yield line.removesuffix(b"\n").removesuffix(b"\r")
+            what = f"{path}: line {number}"
+            raise TooLarge(what, longest, meant)
+        yield line
 
 
 def size_text(size: int) -> str:

@@ -9,10 +9,12 @@ from contextlib import closing
 from dataclasses import asdict
 from urllib.parse import quote
 
+from curator.bounded import bounded_lines
 from curator.cli_common import Screen, UsageProblem, check_out, folder_of, reader_of, say
 from curator.config import load_config
 from curator.ledger.anchor import HeadAnchor
 from curator.ledger.records import DatasetState, RunState, Statement
+from curator.ledger.problems import ChainBroken
 from curator.ledger.restored import accept_restored
 from curator.new_file import new_file
 from curator.open_ledger import open_ledger
@@ -20,6 +22,8 @@ from curator.privacy.budget import REHEARSAL_EPSILON
 from curator.privacy.facts import is_rehearsal
 from curator.rest.models import BudgetAnswer, Run
 from curator.service.rehearsal import BANNER
+
+_LONGEST_LINE = 1 << 22  # the last one names every data set
 
 
 def _budget(arguments: Namespace) -> None:
@@ -120,20 +124,22 @@ def _export(arguments: Namespace) -> None:
 
 
 def _verify(arguments: Namespace) -> None:
-    """Check an export.
+    """Check an export, line by line.
 
     Raises:
-        UsageProblem: If it is none.
+        ChainBroken: If it does not hold.
     """
     from curator.ledger.export import verify_export  # the accountants
 
-    try:
-        lines = arguments.file.read_text().splitlines()
-    except UnicodeDecodeError:
-        msg = f"{arguments.file} is not a ledger export"
-        raise UsageProblem(msg) from None
+    meant = "the file that 'curator ledger export' wrote"
+    with arguments.file.open("rb") as stream:
+        try:
+            checked = verify_export(bounded_lines(arguments.file, stream, _LONGEST_LINE, meant))
+        except ChainBroken as problem:
+            msg = f"{arguments.file}: {problem}; export it again, or restore the right copy"
+            raise ChainBroken(msg) from None
     screen, answers = Screen.of(arguments), []
-    for totals in verify_export(lines):
+    for totals in checked:
         screen.show(*([BANNER] if is_rehearsal(totals.dataset) else []))
         screen.show(
             f"{totals.dataset}: chain and costs hold; epsilon {totals.spent_epsilon:.6f} spent, "

@@ -22,6 +22,7 @@ from PIL import (
 )
 
 from curator.data.conversion import ImageRefused
+from curator.os_words import in_words
 
 ENDINGS = {
     "PNG": (".png",),
@@ -106,15 +107,12 @@ def _read(path: Path) -> bytes:
         ImageRefused: If it cannot be read, is empty or too long.
     """
     try:
-        length = path.stat().st_size
-        data = b"" if length > MAX_MEBIBYTES << 20 else path.read_bytes()
-    except PermissionError:
-        msg = "permission denied: make it readable for the user who runs this command"
-        raise ImageRefused(msg) from None
+        with path.open("rb") as stream:
+            data = stream.read((MAX_MEBIBYTES << 20) + 1)
     except OSError as problem:
-        msg = f"cannot be read ({problem.strerror}): replace it with an intact copy"
-        raise ImageRefused(msg) from None
-    if length > MAX_MEBIBYTES << 20:
+        problem.filename = None  # the list of what is refused names it
+        raise ImageRefused(in_words(problem)) from None
+    if len(data) > MAX_MEBIBYTES << 20:
         msg = f"longer than {MAX_MEBIBYTES} MiB: save a smaller copy"
         raise ImageRefused(msg)
     if not data:
