@@ -13,8 +13,8 @@ from curator.bounded import bounded_lines
 from curator.cli_common import Screen, UsageProblem, check_out, folder_of, reader_of, say
 from curator.config import load_config
 from curator.ledger.anchor import HeadAnchor
-from curator.ledger.records import DatasetState, RunState, Statement
 from curator.ledger.problems import ChainBroken
+from curator.ledger.records import DatasetState, RunState, Statement
 from curator.ledger.restored import accept_restored
 from curator.new_file import new_file
 from curator.open_ledger import open_ledger

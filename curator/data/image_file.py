@@ -6,6 +6,7 @@ Pillow's other readers are never tried. Nothing is converted here.
 from __future__ import annotations
 
 import io
+import os
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,11 +109,12 @@ def _read(path: Path) -> bytes:
     """
     try:
         with path.open("rb") as stream:
-            data = stream.read((MAX_MEBIBYTES << 20) + 1)
+            length = os.fstat(stream.fileno()).st_size
+            data = stream.read(min(length, MAX_MEBIBYTES << 20))  # a device, without end, has 0
     except OSError as problem:
         problem.filename = None  # the list of what is refused names it
         raise ImageRefused(in_words(problem)) from None
-    if len(data) > MAX_MEBIBYTES << 20:
+    if length > MAX_MEBIBYTES << 20:
         msg = f"longer than {MAX_MEBIBYTES} MiB: save a smaller copy"
         raise ImageRefused(msg)
     if not data:
