@@ -127,17 +127,22 @@ def _verify(arguments: Namespace) -> None:
     """Check an export, line by line.
 
     Raises:
+        UsageProblem: If it is none.
         ChainBroken: If it does not hold.
     """
     from curator.ledger.export import verify_export  # the accountants
 
     meant = "the file that 'curator ledger export' wrote"
-    with arguments.file.open("rb") as stream:
-        try:
-            checked = verify_export(bounded_lines(arguments.file, stream, _LONGEST_LINE, meant))
-        except ChainBroken as problem:
-            msg = f"{arguments.file}: {problem}; export it again, or restore the right copy"
-            raise ChainBroken(msg) from None
+    try:
+        with arguments.file.open("rb") as stream:
+            lines = bounded_lines(arguments.file, stream, _LONGEST_LINE, meant)
+            checked = verify_export(line.decode() for line in lines)
+    except UnicodeDecodeError:
+        msg = f"{arguments.file} is not a ledger export: give {meant}"
+        raise UsageProblem(msg) from None
+    except ChainBroken as problem:
+        msg = f"{arguments.file}: {problem}; export it again, or restore the right copy"
+        raise ChainBroken(msg) from None
     screen, answers = Screen.of(arguments), []
     for totals in checked:
         screen.show(*([BANNER] if is_rehearsal(totals.dataset) else []))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import io
 import math
 import struct
 import zlib
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -50,7 +50,7 @@ def read_idx(path: Path, most: int = _MAX_BYTES) -> npt.NDArray[np.uint8]:
         raise SourceError(in_words(error, str(path))) from None
 
 
-def _parse(path: Path, stream: BinaryIO, most: int) -> npt.NDArray[np.uint8]:
+def _parse(path: Path, stream: io.BufferedIOBase, most: int) -> npt.NDArray[np.uint8]:
     """Read the header, then as much as it declares.
 
     Raises:

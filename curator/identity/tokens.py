@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import re
 import secrets
 import threading
@@ -16,13 +17,28 @@ from datetime import datetime
 from pathlib import Path
 from typing import final
 
+from curator.bounded import TooLarge
 from curator.clock import utc_now
 from curator.errors import Unauthenticated
-from curator.identity.callers_file import CallersFile, Entry, ListedCaller, Proof, listed, new_entry
+from curator.identity.callers_file import (
+    CallersDamaged,
+    CallersFile,
+    Entry,
+    ListedCaller,
+    Proof,
+    listed,
+    new_entry,
+)
 from curator.service.caller import Caller, Role
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _SCHEME = "Bearer "
+_KEPT = (
+    "the table of callers cannot be read: put a backup of identity/callers.json back; until then "
+    "the last good one is kept, and the curator is not ready"
+)
+
+_logger = logging.getLogger(__name__)
 
 
 class CallerExists(ValueError):
@@ -51,7 +67,9 @@ class TokenTable:
         self._file = CallersFile(path)
         self._clock = clock
         self._lock = threading.Lock()
-        self._stamp: tuple[int, int] | None = None
+        self._stamp: tuple[int, int, int] | None = None
+        self._damage: Exception | None = None
+        self._was_read = False
         self._callers: dict[tuple[Proof, str], ListedCaller] = {}
 
     def add(
@@ -226,20 +244,50 @@ class TokenTable:
             table[place] = new_entry(name, role, proof, expires_at)
             before_it_is_known()
 
+    def check(self) -> None:
+        """Check, before anybody is served, that the file can be read.
+
+        A file that is not this software's, or cannot be read, is its reader's error.
+        """
+        self._current()
+
+    def is_intact(self) -> bool:
+        """Return whether the file is as it should be; if not, those of the last good one stay."""
+        self._current()
+        return self._damage is None
+
     def _current(self) -> dict[tuple[Proof, str], ListedCaller]:
-        stamp = self._file.stamp()
-        if stamp is None:
-            return {}
+        """Return who is known; a file that was cut or lost meanwhile changes nothing.
+
+        Raises:
+            Exception: What the reader said, if there was no good one since this process began.
+        """
         with self._lock:
+            stamp = self._file.stamp()
             if stamp != self._stamp:
-                known = [(entry, listed(entry)) for entry in self._file.read()]
-                self._callers = {
-                    (caller.proof, str(entry[caller.proof])): caller
-                    for entry, caller in known
-                    if caller.proof is not None
-                }
                 self._stamp = stamp
+                self._read(is_lost=stamp is None)
+            if self._damage is not None and not self._was_read:
+                raise self._damage
             return self._callers
+
+    def _read(self, *, is_lost: bool) -> None:
+        """Take over what the file says now, unless it is damaged; say so when that changes."""
+        try:
+            entries = self._file.read(must_exist=is_lost and bool(self._callers))
+        except (CallersDamaged, TooLarge, OSError) as damage:
+            if self._damage is None:
+                _logger.warning(_KEPT)
+            self._damage = damage
+            return
+        if self._damage is not None:
+            _logger.info("callers.json can be read again")
+        self._damage, self._was_read = None, True
+        self._callers = {
+            (caller.proof, str(entry[caller.proof])): caller
+            for entry, caller in ((entry, listed(entry)) for entry in entries)
+            if caller.proof is not None
+        }
 
 
 def _place(table: list[Entry], name: str) -> int:

@@ -60,7 +60,7 @@ def _first_line(name: str) -> dict[str, Any]:
     return {"format": name, "accountant": ACCOUNTANT, "orders": list(ORDERS)}
 
 
-def verify_export(lines: Iterable[str | bytes]) -> tuple[CheckedTotals, ...]:
+def verify_export(lines: Iterable[str]) -> tuple[CheckedTotals, ...]:
     """Check an export with nothing but itself.
 
     The chain must hold; replaying it must be possible under the same rule; every epsilon must be
@@ -68,7 +68,7 @@ def verify_export(lines: Iterable[str | bytes]) -> tuple[CheckedTotals, ...]:
     second accountant must agree within 3e-3 and not find more than the ledger charged.
 
     Args:
-        lines: The lines of the export; no more of them are kept than one.
+        lines: The lines of the export.
 
     Returns:
         The totals of each data set.
@@ -76,13 +76,13 @@ def verify_export(lines: Iterable[str | bytes]) -> tuple[CheckedTotals, ...]:
     Raises:
         ChainBroken: If anything does not hold; the text says what.
     """
-    values, ending = map(json.loads, lines), _Ending()
     try:
-        if next(values, None) not in [_first_line(known) for known in _KNOWN]:
+        first, *middle, last = (json.loads(line) for line in lines)
+        if first not in [_first_line(known) for known in _KNOWN]:
             _fail("this version does not know the export's format, accountant or orders")
-        book, head = replay(ending.entries_before(values))
-        told = ending.value["statements"]
-        if ending.value["head"] != list(head):
+        book, head = replay(Entry(**value) for value in middle)
+        told = last["statements"]
+        if last["head"] != list(head):
             _fail("the export ends before or after the head that it names")
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         msg = "the export is not whole: it ends early, or is not of lines of JSON"
@@ -92,21 +92,6 @@ def verify_export(lines: Iterable[str | bytes]) -> tuple[CheckedTotals, ...]:
     for run in book.runs.values():
         _check_costs(run)
     return tuple(_second_opinion(book, name) for name in sorted(book.datasets))
-
-
-@dataclass(slots=True)
-class _Ending:
-    """The last line of an export, once all before it have been taken."""
-
-    value: Any = None
-
-    def entries_before(self, values: Iterator[Any]) -> Iterator[Entry]:
-        """Yield the entries; the last line is none, and is known only when it is the last."""
-        waiting = next(values, None)
-        for value in values:
-            yield Entry(**waiting)
-            waiting = value
-        self.value = waiting
 
 
 def _statements(book: Book) -> dict[str, Any]:
