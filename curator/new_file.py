@@ -141,35 +141,22 @@ def write_private(path: Path, data: bytes) -> None:
 def _publish(partial: Path, target: Path) -> None:
     """Give a file its name, unless there is one of that name.
 
+    Where there are no hard links, the name is taken first, as whoever comes second cannot.
+
     Raises:
         OutputExists: If there is.
         OSError: If it cannot be named.
     """
     try:
-        os.link(partial, target)
+        try:
+            os.link(partial, target)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            target.touch(exist_ok=False)
+            partial.replace(target)
     except FileExistsError:
         raise OutputExists(target) from None
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        _publish_without_links(partial, target)
-
-
-def _publish_without_links(partial: Path, target: Path) -> None:
-    """Take the name first, as whoever comes second cannot, then put the file there.
-
-    Raises:
-        OutputExists: If somebody has the name.
-    """
-    try:
-        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    except FileExistsError:
-        raise OutputExists(target) from None
-    try:
-        partial.replace(target)
-    except BaseException:
-        target.unlink(missing_ok=True)
-        raise
 
 
 def _sync(path: Path) -> None:

@@ -23,7 +23,6 @@ from PIL import (
 )
 
 from curator.data.conversion import ImageRefused
-from curator.os_words import in_words
 
 ENDINGS = {
     "PNG": (".png",),
@@ -111,9 +110,12 @@ def _read(path: Path) -> bytes:
         with path.open("rb") as stream:
             length = os.fstat(stream.fileno()).st_size
             data = stream.read(min(length, MAX_MEBIBYTES << 20))  # a device, without end, has 0
+    except PermissionError:
+        msg = "permission denied: make it readable for the user who runs this command"
+        raise ImageRefused(msg) from None
     except OSError as problem:
-        problem.filename = None  # the list of what is refused names it
-        raise ImageRefused(in_words(problem)) from None
+        msg = f"cannot be read ({problem.strerror}): replace it with an intact copy"
+        raise ImageRefused(msg) from None
     if length > MAX_MEBIBYTES << 20:
         msg = f"longer than {MAX_MEBIBYTES} MiB: save a smaller copy"
         raise ImageRefused(msg)

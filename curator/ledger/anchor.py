@@ -26,7 +26,6 @@ from curator.ledger.entries import dataset_fields
 from curator.ledger.head_file import FORMAT, MOST_BYTES, checked_head
 from curator.ledger.problems import LedgerRestored
 from curator.new_file import write_private
-from curator.os_words import in_words
 
 
 @dataclass(slots=True)
@@ -74,10 +73,8 @@ class HeadAnchor:
         except FileNotFoundError:
             return Note()
         except (OSError, ValueError, TooLarge) as error:
-            why = in_words(error) or error
-            msg = (
-                f"the ledger's head in {self._path} cannot be read ({why}): put the right file back"
-            )
+            why = "" if isinstance(error, OSError) else f" ({error})"
+            msg = f"the ledger's head in {self._path} cannot be read{why}: put the right file back"
             raise LedgerUnavailable(msg) from error
 
     @contextmanager
