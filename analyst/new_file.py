@@ -50,6 +50,9 @@ def check_output(path: Path, *, force: bool) -> None:
         OutputExists: If it exists and may not be replaced.
     """
     check_place(path)
+    if path.parent.exists() and not path.parent.is_dir():
+        message = f"{path.parent} is no folder"
+        raise OutputRefused(message, "Choose another --out.")
     if not os.path.lexists(path):
         return
     if path.exists() and not path.is_file():

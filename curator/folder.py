@@ -183,6 +183,7 @@ class CuratorFolder:
             The new credentials file.
         """
         table, place = self.tokens, out or self._credentials(name)
+        table.check_known(name)
         with self._handing_over(name, place, force=force or out is None) as write:
             if certificate:
                 issued = issue_client_certificate(self.identity, name, expires_at)

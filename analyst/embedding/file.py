@@ -120,7 +120,7 @@ def load_embedding(path: Path) -> SavedEmbedding:
         words, remedy = in_words(error, str(path))
         message = f"cannot read the embedding {words}"
         raise EmbeddingError(message, remedy) from None
-    except (DocumentProblem, SafetensorError, KeyError) as error:
+    except (ValueError, KeyError, TypeError, SafetensorError) as error:
         why = f": {error}" if isinstance(error, DocumentProblem) else ""
         message = f"cannot read the embedding {path}{why}"
         raise EmbeddingError(message, "Download it again; it costs nothing.") from None

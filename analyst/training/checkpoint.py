@@ -112,7 +112,7 @@ class CheckpointStore:
             return read(newest)
         except OSError as error:
             raise CheckpointError(*in_words(error, str(newest))) from None
-        except (DocumentProblem, SafetensorError) as error:
+        except (ValueError, KeyError, TypeError, SafetensorError) as error:
             message = f"checkpoint {newest} is damaged: {error}"
             raise CheckpointError(message, _remedy(newest, manifests[:-1])) from None
 

@@ -125,6 +125,14 @@ class TokenTable:
             msg = f"'{name}' has credentials already; choose another name, or rotate them"
             raise CallerExists(msg)
 
+    def check_known(self, name: str) -> None:
+        """Check that there is or was a caller of this name.
+
+        Args:
+            name: Any; one that is not known is a `NoSuchCaller`.
+        """
+        _place(self._file.read(), name)
+
     def rotate(
         self,
         name: str,
