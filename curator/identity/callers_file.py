@@ -90,10 +90,10 @@ class CallersFile:
         self._path = path
 
     def stamp(self) -> tuple[int, int, int] | None:
-        """Return what changes with every writing; None while there is no file."""
+        """Return what changes with every writing; None while no file can be seen."""
         try:
             status = self._path.stat()
-        except FileNotFoundError:
+        except OSError:
             return None
         return status.st_mtime_ns, status.st_ino, status.st_size
 

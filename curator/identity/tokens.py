@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import logging
 import re
 import secrets
-import threading
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import final
 
-from curator.bounded import TooLarge
 from curator.clock import utc_now
 from curator.errors import Unauthenticated
 from curator.identity.callers_file import (
-    CallersDamaged,
     CallersFile,
     Entry,
     ListedCaller,
@@ -29,16 +25,11 @@ from curator.identity.callers_file import (
     listed,
     new_entry,
 )
+from curator.identity.last_good import LastGood
 from curator.service.caller import Caller, Role
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _SCHEME = "Bearer "
-_KEPT = (
-    "the table of callers cannot be read: put a backup of identity/callers.json back; until then "
-    "the last good one is kept, and the curator is not ready"
-)
-
-_logger = logging.getLogger(__name__)
 
 
 class CallerExists(ValueError):
@@ -66,11 +57,7 @@ class TokenTable:
         """
         self._file = CallersFile(path)
         self._clock = clock
-        self._lock = threading.Lock()
-        self._stamp: tuple[int, int, int] | None = None
-        self._damage: Exception | None = None
-        self._was_read = False
-        self._callers: dict[tuple[Proof, str], ListedCaller] = {}
+        self._known_now = LastGood(self._file)
 
     def add(
         self,
@@ -226,7 +213,7 @@ class TokenTable:
             Unauthenticated: If it is nobody's, or has ended.
         """
         found = None
-        for (proof, digest), caller in self._current().items():
+        for (proof, digest), caller in self._known_now.proofs().items():
             if proof is offered[0] and hmac.compare_digest(digest, offered[1]):
                 found = caller
         if found is None or (found.expires_at is not None and self._clock() >= found.expires_at):
@@ -257,45 +244,11 @@ class TokenTable:
 
         A file that is not this software's, or cannot be read, is its reader's error.
         """
-        self._current()
+        self._known_now.proofs()
 
     def is_intact(self) -> bool:
         """Return whether the file is as it should be; if not, those of the last good one stay."""
-        self._current()
-        return self._damage is None
-
-    def _current(self) -> dict[tuple[Proof, str], ListedCaller]:
-        """Return who is known; a file that was cut or lost meanwhile changes nothing.
-
-        Raises:
-            Exception: What the reader said, if there was no good one since this process began.
-        """
-        with self._lock:
-            stamp = self._file.stamp()
-            if stamp != self._stamp:
-                self._stamp = stamp
-                self._read(is_lost=stamp is None)
-            if self._damage is not None and not self._was_read:
-                raise self._damage
-            return self._callers
-
-    def _read(self, *, is_lost: bool) -> None:
-        """Take over what the file says now, unless it is damaged; say so when that changes."""
-        try:
-            entries = self._file.read(must_exist=is_lost and bool(self._callers))
-        except (CallersDamaged, TooLarge, OSError) as damage:
-            if self._damage is None:
-                _logger.warning(_KEPT)
-            self._damage = damage
-            return
-        if self._damage is not None:
-            _logger.info("callers.json can be read again")
-        self._damage, self._was_read = None, True
-        self._callers = {
-            (caller.proof, str(entry[caller.proof])): caller
-            for entry, caller in ((entry, listed(entry)) for entry in entries)
-            if caller.proof is not None
-        }
+        return self._known_now.is_intact()
 
 
 def _place(table: list[Entry], name: str) -> int:
