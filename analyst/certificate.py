@@ -7,17 +7,91 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from pydantic import BaseModel, Field, TypeAdapter
 
+from analyst.documents import STRICT, DocumentProblem, checked, parsed, read_bounded
 from analyst.errors import AnalystError
 from analyst.rehearsal import is_rehearsal
 
 FORMAT = "weir-privacy-certificate-1"
 _BANNER = "*** REHEARSAL: this certifies NOTHING about privacy. Do not publish on its strength. ***"
 _REMEDY = "Ask the curator's steward for the certificate again."
+
+
+class _File(BaseModel):
+    model_config = STRICT
+
+    statement: dict[str, Any]
+    public_key: str
+    signature: str
+
+
+class _AnyStatement(BaseModel):
+    """What is read of the statement of a rehearsal, or of another version."""
+
+    model_config = STRICT
+
+    dataset: dict[str, Any] = Field(default_factory=dict)
+    run: dict[str, Any] = Field(default_factory=dict)
+
+
+class _Spent(BaseModel):
+    model_config = STRICT
+
+    epsilon: Annotated[float, Field(ge=0)]
+    delta: Annotated[float, Field(ge=0, le=1)]
+
+
+class _Alone(BaseModel):
+    model_config = STRICT
+
+    epsilon: Annotated[float, Field(ge=0, allow_inf_nan=True)]  # no finite one may be known
+
+
+class _Dataset(BaseModel):
+    model_config = STRICT
+
+    name: str
+    adjacency: str
+    promise: _Spent
+    spent_epsilon: Annotated[float, Field(ge=0)]
+
+
+class _Run(BaseModel):
+    model_config = STRICT
+
+    id: str
+    analyst: str
+    mechanism: str
+    declared_steps: Annotated[int, Field(ge=0)]
+    used_steps: Annotated[int, Field(ge=0)]
+    close_reason: str
+
+
+class _Head(BaseModel):
+    model_config = STRICT
+
+    sequence: Annotated[int, Field(ge=0)]
+    digest: str
+
+
+class _Statement(BaseModel):
+    """What is read of a statement."""
+
+    model_config = STRICT
+
+    dataset: _Dataset
+    run: _Run
+    this_run_alone_at_its_declared_steps: _Alone
+    ledger_head: _Head
+
+
+_CERTIFICATE = TypeAdapter(_File)
+_ANY_STATEMENT, _STATEMENT = TypeAdapter(_AnyStatement), TypeAdapter(_Statement)
 
 
 class CertificateError(AnalystError):
@@ -106,19 +180,24 @@ def _verify(path: Path, public_key: bytes | None) -> tuple[dict[str, Any], bytes
         CertificateFileError: If it cannot be read.
     """
     try:
-        text = path.read_bytes()
-    except OSError as problem:
-        msg = f"cannot read {path}: {problem.strerror}."
+        text = read_bounded(path)
+    except FileNotFoundError:
+        msg = f"cannot read {path}: there is no such file."
+        raise CertificateFileError(msg, "Check the path.") from None
+    except DocumentProblem as problem:
+        msg = f"cannot read {path}: {problem}."
         raise CertificateFileError(msg, "Check the path.") from None
     try:
-        content = json.loads(text)
-        statement: dict[str, Any] = content["statement"]
-        named = base64.b64decode(content["public_key"], validate=True)
-        signature = base64.b64decode(content["signature"], validate=True)
-        signed = json.dumps(statement, sort_keys=True, separators=(",", ":")).encode()
+        content = parsed(_CERTIFICATE, text)
+        named = base64.b64decode(content.public_key, validate=True)
+        signature = base64.b64decode(content.signature, validate=True)
+        signed = json.dumps(content.statement, sort_keys=True, separators=(",", ":")).encode()
         key = Ed25519PublicKey.from_public_bytes(named)
-    except (ValueError, KeyError, TypeError):
-        msg = f"{path} is not a privacy certificate."
+    except DocumentProblem as problem:
+        msg = f"{path} is not a privacy certificate: {problem}."
+        raise CertificateError(msg, _REMEDY) from None
+    except (ValueError, RecursionError):
+        msg = f"{path} is not a privacy certificate: its key or its signature is none."
         raise CertificateError(msg, _REMEDY) from None
     if public_key is not None and named != public_key:
         msg = f"{path} was signed by another curator."
@@ -128,7 +207,23 @@ def _verify(path: Path, public_key: bytes | None) -> tuple[dict[str, Any], bytes
     except InvalidSignature:
         msg = f"{path} was changed after it was signed."
         raise CertificateError(msg, _REMEDY) from None
-    return statement, named
+    return _checked(path, content.statement), named
+
+
+def _checked(path: Path, statement: dict[str, Any]) -> dict[str, Any]:
+    """Return a signed statement that says all that is read of it: anybody can sign anything.
+
+    Raises:
+        CertificateError: If it does not.
+    """
+    try:
+        checked(_ANY_STATEMENT, statement)
+        if not Verified(statement, "").is_rehearsal:
+            checked(_STATEMENT, statement)
+    except DocumentProblem as problem:
+        msg = f"{path} was signed, and is no statement of a curator: {problem}."
+        raise CertificateError(msg, _REMEDY) from None
+    return statement
 
 
 def certificate_text(verified: Verified) -> str:

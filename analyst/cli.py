@@ -32,10 +32,12 @@ from analyst.errors import (
     BudgetExhausted,
     CredentialsError,
     CuratorUnreachable,
+    OutputRefused,
     ProtocolError,
     RequestRefused,
 )
 from analyst.evaluation.errors import EvaluationError, ImageFileError
+from analyst.os_words import in_words
 from analyst.recipes.errors import RecipeError
 from analyst.screen import Screen
 from analyst.training.errors import CheckpointError
@@ -60,6 +62,7 @@ _EXIT_CODES: tuple[tuple[type[AnalystError], ExitCode], ...] = (
     (CheckpointError, ExitCode.FILES),
     (ImageFileError, ExitCode.FILES),
     (CertificateFileError, ExitCode.FILES),
+    (OutputRefused, ExitCode.FILES),
     (EvaluationError, ExitCode.FILES),
     (EmbeddingError, ExitCode.FILES),
     (AnalystError, ExitCode.FAILED),
@@ -104,15 +107,16 @@ def main(argv: Sequence[str] | None = None, *, connect: Connect | None = None) -
 
 def _report_surprise(error: Exception, arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Say what no part of the program expected, and how to go on with a run that it ended."""
-    if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
-        screen.warn(f"error: {where}{error.strerror or error}")
-        screen.warn("what to do: check the path, its permissions and the space on its disk")
+    if isinstance(error, OSError | MemoryError):
+        words, remedy = in_words(error, str(getattr(arguments, "out", None) or ""))
+        screen.warn(f"error: {words}")
+        screen.warn(f"what to do: {remedy}")
     else:
         screen.warn(f"error: a fault of this program: {type(error).__name__}: {error}")
         screen.warn("what to do: run it again with --debug and report the traceback")
     say_how_to_resume(arguments, screen)
-    return ExitCode.FILES if isinstance(error, OSError) else ExitCode.FAILED
+    is_of_system = isinstance(error, OSError | MemoryError)
+    return ExitCode.FILES if is_of_system else ExitCode.FAILED
 
 
 def _connect(screen: Screen, config: ConnectionConfig) -> AbstractContextManager[BarrierPort]:

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from shlex import quote
 
 from analyst.config import ConnectionConfig, ExitCode, connection_config
+from analyst.new_file import check_output, write_file
 from analyst.screen import Screen
 from analyst.training.ports import BarrierPort
 
@@ -35,21 +36,17 @@ def _fetch(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> E
 
     Raises:
         CertificateError: If the run has none.
-        CertificateFileError: If the file exists.
     """
-    from analyst.certificate import CertificateError, CertificateFileError
+    from analyst.certificate import CertificateError
 
     run_id, out = arguments.run_id, arguments.out
-    if out.exists():
-        message = f"{out} exists already"
-        raise CertificateFileError(message, "Choose another --out.")
+    check_output(out, force=arguments.force)
     with connect(connection_config(arguments)) as barrier:
         certificate = getattr(barrier.resume_run(run_id), "certificate", "")
     if not certificate:
         message = f"run {run_id} is open still: its certificate is made when it ends"
         raise CertificateError(message, f"Let it finish, or end it: analyst close {run_id}.")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(certificate + "\n")
+    write_file(out, f"{certificate}\n".encode(), replace=arguments.force)
     screen.say(
         f"wrote {out}; to check it against the curator's key: "
         f"analyst certificate verify {quote(str(out))} --credentials FILE"

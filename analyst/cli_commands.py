@@ -15,6 +15,7 @@ from analyst.cli_certificate import run_certificate
 from analyst.cli_recipes import show_recipe, show_recipes
 from analyst.config import ExitCode, connection_config, member_connection
 from analyst.evaluation.errors import ImageFileError
+from analyst.new_file import check_output
 from analyst.recipes import load_recipe
 from analyst.recipes.flags import read_overrides
 from analyst.screen import Screen
@@ -115,7 +116,7 @@ def _plan(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> Ex
     if arguments.plot not in {None, "-"}:
         from analyst.training.plotting import check_plot_file
 
-        check_plot_file(Path(arguments.plot))
+        check_plot_file(Path(arguments.plot), force=arguments.force)
     recipe = load_either(arguments.recipe, read_overrides(arguments))
     with connect(connection_config(arguments)) as barrier:
         report = make_plan(barrier, recipe, question_of(arguments))
@@ -124,7 +125,7 @@ def _plan(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> Ex
     if arguments.plot is not None:
         from analyst.training.plotting import plot_plan
 
-        screen.show(plot_plan(report, arguments.plot))
+        screen.show(plot_plan(report, arguments.plot, force=arguments.force))
     return ExitCode.OK
 
 
@@ -169,20 +170,19 @@ def _sample(arguments: argparse.Namespace, _connect: Connect, screen: Screen) ->
         message = f"cannot write {out}"
         raise ImageFileError(message, "Give a name that ends in .npz or .png.")
     from analyst.evaluation.image_file import save_images
-    from analyst.evaluation.new_file import check_new
     from analyst.evaluation.sample import sample_run
     from analyst.training.grid import save_grid
 
-    check_new(out, force=arguments.force)
+    check_output(out, force=arguments.force)
     data = sample_run(
         arguments.out_of, arguments.count, seed=arguments.seed, weights=arguments.weights
     )
     if out.suffix == ".npz":
-        save_images(out, data)
+        save_images(out, data, force=arguments.force)
     else:
         order = data.labels.argsort(kind="stable")
         columns = -(-arguments.count // len(set(data.labels.tolist())))
-        save_grid(out, data.images[order], columns)
+        save_grid(out, data.images[order], columns, force=arguments.force)
     return _wrote(arguments.count, out, screen)
 
 

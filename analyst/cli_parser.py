@@ -144,6 +144,7 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="draw the table, as text or to .png, .svg, .pdf or .html",
     )
+    add_force(table, "replace the file of --plot")
     add_recipe_flags(parser)
 
 
@@ -165,9 +166,8 @@ def _add_certificate(
     text = "fetch the certificate of a closed run of yours again"
     fetch = actions.add_parser("fetch", help=text, description=text, allow_abbrev=False)
     fetch.add_argument("run_id", metavar="RUN_ID", help="as 'train' printed it")
-    fetch.add_argument(
-        "--out", type=Path, required=True, metavar="FILE.json", help="must not exist yet"
-    )
+    fetch.add_argument("--out", type=Path, required=True, metavar="FILE.json")
+    add_force(fetch, "replace an existing file")
     _add_connection(fetch)
     return verify, fetch
 

@@ -2,6 +2,8 @@
 
 AnalystError
 |-- CredentialsError          the credentials file cannot be read, or has ended
+|-- OutputRefused             a file must not be written there
+|   `-- OutputExists          there is one of that name
 |-- CuratorUnreachable        nothing answers; the same request may be sent again
 |   `-- CuratorUnavailable    the curator says that it cannot answer now
 |       |-- TooManyCalls      you have too many open
@@ -52,6 +54,14 @@ class AnalystError(Exception):
 
 class CredentialsError(AnalystError):
     """The credentials file is missing or damaged, or its certificate has ended."""
+
+
+class OutputRefused(AnalystError):
+    """A file or a folder must not be written there; nothing was."""
+
+
+class OutputExists(OutputRefused):
+    """A file of that name exists, and was not to be replaced."""
 
 
 class CuratorUnreachable(AnalystError):

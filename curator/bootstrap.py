@@ -23,6 +23,7 @@ from curator.divergences.backend import Choice, choose_backend
 from curator.divergences.device import choose_device
 from curator.divergences.placement import place_critics
 from curator.folder import CuratorFolder
+from curator.identity.tokens import TokenTable
 from curator.ledger.problems import HolderLost
 from curator.ledger.sql import SqlLedger
 from curator.load_datasets import load_dataset, load_datasets
@@ -66,6 +67,7 @@ class Curator:
     administration: CommandServer
     tenure: Tenure
     noise: PrefetchedNoise
+    tokens: TokenTable
     draining: threading.Event
     solver: Choice
     end_idle_runs: Callable[[], None]
@@ -87,7 +89,7 @@ class Curator:
         """
         ended_idle = time.monotonic()
         while not self.draining.wait(_WATCH_SECONDS) and not self.tenure.is_lost():
-            self.rpc.set_serving(serving=self.ledger.is_writable())
+            self.rpc.set_serving(serving=self.ledger.is_writable() and self.tokens.is_intact())
             if time.monotonic() - ended_idle >= _IDLE_CHECK_SECONDS:
                 self.end_idle_runs()
                 ended_idle = time.monotonic()
@@ -134,6 +136,8 @@ def create_curator(
     choose_device(compute.device)
     place_critics(compute.ray_workers, compute.ray_address, compute.device)
     solver = choose_backend(config.compute.solver)
+    tokens = folder.tokens
+    tokens.check()
     ledger = open_ledger(folder, config)
     try:
         holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(8)}"
@@ -163,7 +167,7 @@ def create_curator(
         tls = None if insecure_loopback else folder.tls
         rpc = create_server(
             context,
-            KnownCallers(folder.tokens),
+            KnownCallers(tokens),
             folder.signing_key,
             RpcConfig(
                 host=config.grpc.host,
@@ -177,8 +181,8 @@ def create_curator(
         )
         app = create_app(
             context,
-            folder.tokens,
-            lambda: not draining.is_set() and ledger.is_writable(),
+            tokens,
+            lambda: not draining.is_set() and ledger.is_writable() and tokens.is_intact(),
             folder.signing_key,
         )
         administration = CommandServer(
@@ -197,6 +201,7 @@ def create_curator(
         administration=administration,
         tenure=tenure,
         noise=noise,
+        tokens=tokens,
         draining=draining,
         solver=solver,
         end_idle_runs=IdleRuns(context, config.limits.idle_hours * 3600).end,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from enum import IntEnum
 
@@ -20,6 +21,7 @@ from curator.ledger.problems import (
     LedgerLocked,
     LedgerRestored,
 )
+from curator.os_words import in_words
 
 
 class ExitCode(IntEnum):
@@ -34,7 +36,7 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130  # Ctrl-C
 
 
-_WORLD = (OSError, sqlite3.Error)  # a full disk, a missing file: no fault of this program
+_WORLD = (OSError, sqlite3.Error, MemoryError)  # a full disk: no fault of this program
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -63,11 +65,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as problem:  # the edge: no traceback without --debug
         if arguments.debug:
             raise
-        return _report(problem)
+        return _report(problem, _place(arguments, problem))
     return ExitCode.OK
 
 
-def _report(problem: Exception) -> int:
+def _report(problem: Exception, where: str) -> int:
     """Say what went wrong, and return the exit code."""
     match problem:
         case ChainBroken() | LedgerFromTheFuture() | LedgerLocked() | LedgerRestored():
@@ -77,7 +79,7 @@ def _report(problem: Exception) -> int:
         case NeedsAttention():
             return _say(problem, ExitCode.ATTENTION)
         case _ if isinstance(problem, _WORLD) or _is_ours(problem):
-            return _say(problem, ExitCode.FAILED)
+            return _say(problem, ExitCode.FAILED, where)
         case _:
             sys.stderr.write(
                 f"curator: a fault of this program: {type(problem).__name__}: {problem}\n"
@@ -91,10 +93,20 @@ def _is_ours(problem: Exception) -> bool:
     return type(problem).__module__.startswith("curator.")
 
 
-def _say(problem: Exception, code: ExitCode) -> int:
+def _place(arguments: Namespace, problem: Exception) -> str:
+    """Return what an error of the disk is about where it does not say so itself."""
+    names = ("dir",) if isinstance(problem, LedgerUnavailable) else ("out", "dir")
+    places = (getattr(arguments, name, None) for name in names)
+    return str(next((place for place in places if place is not None), ""))
+
+
+def _say(problem: Exception, code: ExitCode, where: str = "") -> int:
     text = str(problem)
-    if isinstance(problem, OSError) and problem.filename and problem.strerror:
-        text = f"{problem.filename}: {problem.strerror}"
+    cause = in_words(problem, where)
+    if isinstance(problem, _WORLD):
+        text = cause or text
+    elif isinstance(problem, LedgerUnavailable) and cause is not None:
+        text = f"{text}: {cause}"
     if isinstance(problem, CuratorError) and not isinstance(problem, LedgerUnavailable):
         detail = f" ({problem.detail})" if problem.detail else ""  # as the analyst reads it
         text = f"{problem.public_message}{detail} {problem.remedy}"

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from shlex import quote
 
-from curator.cli_common import Screen, UsageProblem, folder_of, say
+from curator.cli_common import Screen, UsageProblem, check_out, folder_of, say
 from curator.clock import utc_now
 from curator.folder import initialise
 from curator.identity.signing import fingerprint_of
@@ -49,9 +49,11 @@ def _hand_over(arguments: Namespace, make: Callable[..., Path]) -> None:
     if days is not None and not 0 < days <= _MOST_DAYS:
         msg = f"--expires-days must be above 0 and at most {_MOST_DAYS}"
         raise UsageProblem(msg)
+    check_out(arguments)
     ends = None if days is None else utc_now() + timedelta(days=days)
+    make = partial(make, certificate=arguments.certificate, force=arguments.force)
     try:
-        path = make(arguments.name, arguments.out, ends, certificate=arguments.certificate)
+        path = make(arguments.name, arguments.out, ends)
     except ValueError as problem:
         raise UsageProblem(str(problem)) from None
     screen = Screen.of(arguments)

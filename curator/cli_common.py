@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from curator.config import load_config
 from curator.folder import CuratorFolder
+from curator.new_file import check_output
 
 if TYPE_CHECKING:
     from curator.ledger.sql import SqlLedger
@@ -120,6 +121,18 @@ def folder_of(arguments: Namespace) -> CuratorFolder:
     folder = CuratorFolder(arguments.dir)
     folder.require()
     return folder
+
+
+def check_out(arguments: Namespace) -> None:
+    """Check where a command is to write, before anything is done; None is no file.
+
+    Args:
+        arguments: With `dir`, `out` and `force`.
+    """
+    if arguments.out is not None:
+        folder = folder_of(arguments)
+        own = folder.own_places(load_config(folder.config))
+        check_output(arguments.out, force=arguments.force, own=own)
 
 
 def reader_of(arguments: Namespace) -> SqlLedger:

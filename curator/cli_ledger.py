@@ -9,17 +9,21 @@ from contextlib import closing
 from dataclasses import asdict
 from urllib.parse import quote
 
-from curator.cli_common import Screen, UsageProblem, folder_of, reader_of, say
+from curator.bounded import bounded_lines
+from curator.cli_common import Screen, UsageProblem, check_out, folder_of, reader_of, say
 from curator.config import load_config
-from curator.identity.certificates import write_private
 from curator.ledger.anchor import HeadAnchor
+from curator.ledger.problems import ChainBroken
 from curator.ledger.records import DatasetState, RunState, Statement
 from curator.ledger.restored import accept_restored
+from curator.new_file import new_file
 from curator.open_ledger import open_ledger
 from curator.privacy.budget import REHEARSAL_EPSILON
 from curator.privacy.facts import is_rehearsal
 from curator.rest.models import BudgetAnswer, Run
 from curator.service.rehearsal import BANNER
+
+_LONGEST_LINE = 1 << 22  # the last one names every data set
 
 
 def _budget(arguments: Namespace) -> None:
@@ -101,32 +105,46 @@ def _closed(run: RunState) -> str:
 def _export(arguments: Namespace) -> None:
     from curator.ledger.export import export_jsonl  # the accountants
 
-    ledger = reader_of(arguments)
-    lines = list(export_jsonl(ledger))
-    ledger.close()
-    if arguments.out is None:
-        for line in lines:  # JSON already, one object a line
-            say(line)
-        return
-    arguments.out.write_text("".join(line + "\n" for line in lines))
-    Screen.of(arguments).answer({"out": str(arguments.out), "lines": len(lines)})
+    check_out(arguments)
+    with closing(reader_of(arguments)) as ledger:
+        lines = export_jsonl(ledger)
+        if arguments.out is None:
+            for line in lines:  # JSON already, one object a line
+                say(line)
+            return
+        count = 0
+        with (
+            new_file(arguments.out, replace=arguments.force, mode=0o666) as partial,
+            partial.open("w", encoding="ascii") as file,
+        ):
+            for line in lines:
+                file.write(line + "\n")
+                count += 1
+    Screen.of(arguments).answer({"out": str(arguments.out), "lines": count})
 
 
 def _verify(arguments: Namespace) -> None:
-    """Check an export.
+    """Check an export, line by line.
 
     Raises:
         UsageProblem: If it is none.
+        ChainBroken: If it does not hold.
     """
     from curator.ledger.export import verify_export  # the accountants
 
+    meant = "the file that 'curator ledger export' wrote"
     try:
-        lines = arguments.file.read_text().splitlines()
+        with arguments.file.open("rb") as stream:
+            lines = bounded_lines(arguments.file, stream, _LONGEST_LINE, meant)
+            checked = verify_export(line.decode() for line in lines)
     except UnicodeDecodeError:
-        msg = f"{arguments.file} is not a ledger export"
+        msg = f"{arguments.file} is not a ledger export: give {meant}"
         raise UsageProblem(msg) from None
+    except ChainBroken as problem:
+        msg = f"{arguments.file}: {problem}; export it again, or restore the right copy"
+        raise ChainBroken(msg) from None
     screen, answers = Screen.of(arguments), []
-    for totals in verify_export(lines):
+    for totals in checked:
         screen.show(*([BANNER] if is_rehearsal(totals.dataset) else []))
         screen.show(
             f"{totals.dataset}: chain and costs hold; epsilon {totals.spent_epsilon:.6f} spent, "
@@ -141,20 +159,18 @@ def _backup(arguments: Namespace) -> None:
     """Copy the ledger's file in one consistent state, also while a curator serves.
 
     Raises:
-        UsageProblem: If the ledger is in a database, or the target exists.
+        UsageProblem: If the ledger is in a database.
     """
     folder = folder_of(arguments)
     if load_config(folder.config).database:
         msg = "this ledger is in PostgreSQL: back it up with pg_dump"
         raise UsageProblem(msg)
-    if arguments.out.exists():
-        msg = f"{arguments.out} exists; choose another name"
-        raise UsageProblem(msg)
+    check_out(arguments)
     reader_of(arguments).close()
-    write_private(arguments.out, b"")
-    source = sqlite3.connect(f"file:{quote(str(folder.ledger.absolute()))}?mode=ro", uri=True)
-    with closing(source), closing(sqlite3.connect(arguments.out)) as target:
-        source.backup(target)
+    with new_file(arguments.out, replace=arguments.force) as partial:
+        source = sqlite3.connect(f"file:{quote(str(folder.ledger.absolute()))}?mode=ro", uri=True)
+        with closing(source), closing(sqlite3.connect(partial)) as target:
+            source.backup(target)
     screen = Screen.of(arguments)
     screen.tell(f"{arguments.out} is a copy of the ledger; putting it back later is noticed")
     screen.answer({"out": str(arguments.out)})

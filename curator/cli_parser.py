@@ -14,6 +14,7 @@ from curator.cli_parser_data import (
     add_dataset_commands,
     add_ledger_commands,
     directory_option,
+    force_option,
 )
 from curator.cli_parser_plan import add_plan_command
 from curator.cli_parser_serve import add_serve_commands
@@ -181,6 +182,7 @@ def _doctor(commands: Commands) -> None:
 
 def _hand_over(command: argparse.ArgumentParser) -> None:
     command.add_argument("--out", type=Path, help="where to write the credentials file")
+    force_option(command)
     command.add_argument(
         "--certificate",
         action="store_true",

@@ -77,6 +77,7 @@ def add_ledger_commands(commands: Commands) -> None:
     export = actions.add_parser("export", help="write every entry as JSON lines")
     directory_option(export)
     export.add_argument("--out", type=Path, help="where to write; standard output by default")
+    force_option(export)
     export.set_defaults(command="ledger export")
     verify = actions.add_parser(
         "verify", help="check an export offline: chain, integer costs, a second accountant"
@@ -89,6 +90,7 @@ def add_ledger_commands(commands: Commands) -> None:
     backup = actions.add_parser("backup", help="copy the file consistently, also while serving")
     directory_option(backup)
     backup.add_argument("--out", type=Path, required=True, help="where to write the copy")
+    force_option(backup)
     backup.set_defaults(command="ledger backup")
     accept = actions.add_parser(
         "accept-restored",
@@ -106,6 +108,15 @@ def directory_option(command: argparse.ArgumentParser) -> None:
         command: Gets it.
     """
     command.add_argument("--dir", type=Path, required=True, help="the curator's folder")
+
+
+def force_option(command: argparse.ArgumentParser) -> None:
+    """Add the option that lets a command replace a file that exists.
+
+    Args:
+        command: Gets it.
+    """
+    command.add_argument("--force", action="store_true", help="replace the file in --out")
 
 
 def _confirm(command: argparse.ArgumentParser, text: str) -> None:

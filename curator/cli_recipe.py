@@ -41,7 +41,7 @@ def mechanism_table(path: str) -> dict[str, Any]:
         with file.open("rb") as stream:
             text = stream.read(_MAX_BYTES + 1).decode()
         table = tomllib.loads(text).get("mechanism")
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as problem:
         reason = getattr(problem, "strerror", None) or str(problem)
         msg = f"cannot read recipe {path}: {reason}; 'analyst recipes NAME > FILE.toml' writes one"
         raise UsageProblem(msg) from None

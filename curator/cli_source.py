@@ -7,6 +7,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from shlex import quote
 
 from pydantic import ValidationError
@@ -19,6 +20,7 @@ from curator.data.conversion import Conversion, Shape
 from curator.data.errors import SourceError
 from curator.data.options import SourceOptions
 from curator.plain_words import first_problem
+from curator.privacy.adjacency import Unit
 from curator.privacy.facts import DatasetFacts
 
 _SHAPE_PARTS = 3
@@ -55,7 +57,9 @@ def _add_dataset(arguments: Namespace) -> None:
     from curator.data.report import PRIVATE, report_lines
 
     folder = folder_of(arguments)
-    facts, options = _facts(arguments), source_options(arguments)
+    facts = _facts(arguments)
+    most = facts.max_size if facts.unit is Unit.RECORD else None  # a group has any number of images
+    options = replace(source_options(arguments), max_images=most)
     favourite, favours = None, []
     if arguments.favour is not None:
         favourite, words = favourite_of_recipe(arguments.favour, facts)

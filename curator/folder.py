@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import secrets
 import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -14,12 +16,12 @@ from curator.identity.certificates import (
     ClientCertificate,
     create_certificates,
     issue_client_certificate,
-    write_private,
 )
-from curator.identity.credentials import write_credentials
+from curator.identity.credentials import credentials_file
 from curator.identity.listen import TlsFiles
 from curator.identity.signing import SigningKey
 from curator.identity.tokens import TokenTable
+from curator.new_file import CONFIG_NAME, check_new_folder, new_file, write_private
 from curator.service.caller import Role
 
 STEWARD = "steward"
@@ -38,7 +40,7 @@ class CuratorFolder:
     @property
     def config(self) -> Path:
         """The steward's configuration."""
-        return self.root / "curator.toml"
+        return self.root / CONFIG_NAME
 
     @property
     def ledger(self) -> Path:
@@ -52,6 +54,15 @@ class CuratorFolder:
             config: May put it elsewhere.
         """
         return Path(config.ledger.head_file or self.root / "ledger-head.json")
+
+    def own_places(self, config: CuratorConfig) -> tuple[Path, ...]:
+        """Return the files and folders that no command may write an answer to.
+
+        Args:
+            config: May have put one elsewhere; links may too.
+        """
+        folders = (self.root, self.identity, self.states, self.root / "datasets")
+        return (*folders, self.root / "analysts", self.ledger, self.head_file(config))
 
     @property
     def socket(self) -> Path:
@@ -124,6 +135,7 @@ class CuratorFolder:
         *,
         role: Role = Role.ANALYST,
         certificate: bool = False,
+        force: bool = False,
     ) -> Path:
         """Add a caller and write the credentials file to hand over.
 
@@ -133,17 +145,21 @@ class CuratorFolder:
             expires_at: When the credentials end; None for never, or in a year for a certificate.
             role: What the caller may do.
             certificate: Hand over a client certificate instead of a token.
+            force: Whether a file that exists at `out` is replaced.
 
         Returns:
             The credentials file.
         """
-        table = self.tokens
-        if not certificate:
-            return self._write(name, table.add(name, role, expires_at), out)
+        table, place = self.tokens, out or self._credentials(name)
         table.check_new(name)
-        issued = issue_client_certificate(self.identity, name, expires_at)
-        table.add_certificate(name, role, issued.der, issued.expires_at)
-        return self._write(name, issued, out)
+        with self._handing_over(name, place, force=force or out is None) as write:
+            if certificate:
+                issued = issue_client_certificate(self.identity, name, expires_at)
+                write(issued)
+                table.add_certificate(name, role, issued.der, issued.expires_at)
+            else:
+                table.add(name, role, expires_at, write)
+        return place
 
     def rotate_analyst(
         self,
@@ -152,6 +168,7 @@ class CuratorFolder:
         expires_at: datetime | None = None,
         *,
         certificate: bool = False,
+        force: bool = False,
     ) -> Path:
         """Replace a caller's credentials; the old ones end at once, the role stays.
 
@@ -160,28 +177,43 @@ class CuratorFolder:
             out: Where to write, as for `add_analyst`.
             expires_at: When the new credentials end, as for `add_analyst`.
             certificate: Hand over a client certificate instead of a token.
+            force: Whether a file that exists at `out` is replaced.
 
         Returns:
             The new credentials file.
         """
-        table = self.tokens
-        if not certificate:
-            return self._write(name, table.rotate(name, expires_at), out)
-        issued = issue_client_certificate(self.identity, name, expires_at)
-        table.rotate_certificate(name, issued.der, issued.expires_at)
-        return self._write(name, issued, out)
+        table, place = self.tokens, out or self._credentials(name)
+        table.check_known(name)
+        with self._handing_over(name, place, force=force or out is None) as write:
+            if certificate:
+                issued = issue_client_certificate(self.identity, name, expires_at)
+                write(issued)
+                table.rotate_certificate(name, issued.der, issued.expires_at)
+            else:
+                table.rotate(name, expires_at, write)
+        return place
 
-    def _write(self, name: str, secret: str | ClientCertificate, out: Path | None) -> Path:
-        path = out or self.root / "analysts" / f"{name}.credentials.json"
+    def _credentials(self, name: str) -> Path:
+        return self.root / "analysts" / f"{name}.credentials.json"
+
+    @contextmanager
+    def _handing_over(
+        self, name: str, path: Path, *, force: bool
+    ) -> Iterator[Callable[[str | ClientCertificate], None]]:
+        """Give what writes the credentials; they get their name once the caller is known."""
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_credentials(
-            path,
-            analyst=name,
-            secret=secret,
-            authority=self.identity / "ca.pem",
-            certificate_key=self.signing_key.public_key(),
-        )
-        return path
+        with new_file(path, replace=force) as partial:
+
+            def write(secret: str | ClientCertificate) -> None:
+                content = credentials_file(
+                    analyst=name,
+                    secret=secret,
+                    authority=self.identity / "ca.pem",
+                    certificate_key=self.signing_key.public_key(),
+                )
+                partial.write_bytes(content)
+
+            yield write
 
 
 def initialise(root: Path) -> CuratorFolder:
@@ -193,6 +225,7 @@ def initialise(root: Path) -> CuratorFolder:
     Returns:
         Its paths.
     """
+    check_new_folder(root)
     folder = CuratorFolder(root)
     for path in (root, folder.identity, root / "datasets", root / "analysts"):
         path.mkdir(parents=True, exist_ok=True, mode=0o700)

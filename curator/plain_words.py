@@ -12,6 +12,14 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 _WORDS: Final = {
+    "missing": "is missing",
+    "extra_forbidden": "is not known",
+    "json_invalid": "is not JSON ({error})",
+    "dict_type": "must be an object in braces",
+    "list_type": "must be a list in brackets",
+    "model_type": "must be an object in braces",
+    "literal_error": "must be {expected}",
+    "enum": "must be {expected}",
     "int_type": "must be a whole number",
     "int_from_float": "must be a whole number",
     "float_type": "must be a number",
@@ -26,7 +34,7 @@ _WORDS: Final = {
     "too_short": "must not be empty",
     "string_too_long": "must have at most {max_length} characters",
 }
-_LIMITS: Final = {"gt", "ge", "le", "max_length"}
+_LIMITS: Final = {"gt", "ge", "le", "max_length", "expected", "error"}
 _NAME_WORDS: Final = (
     "a name has 1 to 64 lower-case letters, digits, dots, dashes and underscores, and begins with "
     "a letter or a digit"
@@ -60,5 +68,5 @@ def in_plain_words(error: ErrorDetails) -> str:
     return words.format(**{key: _number(limits[key]) for key in _LIMITS & limits.keys()})
 
 
-def _number(value: float) -> str:
-    return f"{value:.12g}"
+def _number(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.12g}"

@@ -23,6 +23,7 @@ from curator.data.images import LabelledImages
 from curator.data.options import Progress, SourceOptions, no_progress
 from curator.data.source import ingest_source, is_image_folder, survey_source
 from curator.folder import CuratorFolder, NotInitialised, initialise
+from curator.new_file import check_new_folder
 from curator.open_ledger import open_ledger_reader
 from curator.plain_words import first_problem
 from curator.privacy.adjacency import Relation, Unit
@@ -125,6 +126,7 @@ def _own_folder(root: Path) -> CuratorFolder:
     Raises:
         NotInitialised: If there is something else in it, or a database would hold the ledger.
     """
+    check_new_folder(root)
     marker = root / MARKER
     if not marker.exists():
         if root.exists() and any(root.iterdir()):

@@ -212,8 +212,12 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("demo"), help="a folder to write to")
     root = parser.parse_args().out.resolve()
     started = time.monotonic()
-    shutil.rmtree(root, ignore_errors=True)
+    marker = root / ".weir-demo"
+    if root.exists() and not marker.exists() and (not root.is_dir() or any(root.iterdir())):
+        parser.error(f"{root} is in use: choose a new folder with --out, or remove it")
+    shutil.rmtree(root, ignore_errors=True)  # of an earlier demonstration
     root.mkdir(parents=True)
+    marker.touch()
     demo = Demo(root)
     write_public_test_set(root / "public-test.npz")
     steward(demo)

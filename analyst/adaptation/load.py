@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
@@ -13,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from analyst.adaptation.config import AdaptationRecipe, DpSwdFeaturesConfig
 from analyst.recipes.errors import RecipeError
-from analyst.recipes.load import load_recipe, put_value
+from analyst.recipes.load import load_recipe, put_value, recipe_file, table_of
 from analyst.recipes.schema import Recipe
 
 _ADAPTER = TypeAdapter(AdaptationRecipe)
@@ -39,11 +38,7 @@ def load_adaptation(name_or_file: str, overrides: Mapping[str, Any]) -> Adaptati
         RecipeError: If it does not exist, is not TOML, or a key is unknown, missing or wrong.
     """
     origin = f"recipe '{name_or_file}'"
-    try:
-        table = tomllib.loads(adaptation_text(name_or_file))
-    except tomllib.TOMLDecodeError as error:
-        message = f"{origin} is not valid TOML: {error}"
-        raise RecipeError(message, "Correct the file at that place.") from None
+    table = table_of(adaptation_text(name_or_file), origin)
     for key, value in overrides.items():
         put_value(table, key, value)
     return adaptation_from_dict(table, origin=origin)
@@ -94,8 +89,8 @@ def _is_adaptation(name_or_file: str) -> bool:
     if not name_or_file.endswith(".toml"):
         return name_or_file in adaptation_recipes()
     try:
-        mechanism = tomllib.loads(Path(name_or_file).read_text("utf-8")).get("mechanism")
-    except (OSError, ValueError):
+        mechanism = table_of(adaptation_text(name_or_file), name_or_file).get("mechanism")
+    except RecipeError:
         return False  # what is wrong is said when it is read as the other kind
     return isinstance(mechanism, dict) and mechanism.get("kind") == DpSwdFeaturesConfig.wire_name
 
@@ -113,9 +108,4 @@ def adaptation_text(name_or_file: str) -> str:
             remedy = f"Choose one of {', '.join(known)}; or give the path of a .toml file."
             raise RecipeError(message, remedy)
         return (resources.files("analyst.adaptation") / f"{name_or_file}.toml").read_text("utf-8")
-    try:
-        return Path(name_or_file).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        message = f"cannot read recipe {name_or_file}: {reason}"
-        raise RecipeError(message, "Check the path.") from None
+    return recipe_file(Path(name_or_file))

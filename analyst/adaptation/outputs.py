@@ -14,6 +14,7 @@ from analyst.adaptation.config import AdaptationRecipe
 from analyst.adaptation.load import adaptation_to_dict
 from analyst.adaptation.loop import FeatureRunPort
 from analyst.adaptation.state import AdaptationState, adaptation_tensors
+from analyst.new_file import write_file
 from analyst.training.checkpoint import CheckpointStore, Manifest
 from analyst.training.loop import Update
 from analyst.training.metrics import MetricsFile, Value
@@ -87,7 +88,8 @@ class AdaptationOutputs:
         """Keep the privacy certificate of the closed run beside its classifier."""
         certificate = getattr(self._run, "certificate", "")
         if certificate:
-            (self._out / "certificate.json").write_text(certificate + "\n")
+            path = self._out / "certificate.json"
+            write_file(path, f"{certificate}\n".encode(), replace=True)
 
     def save_checkpoint(self, *, finished: bool = False) -> None:
         """Write a checkpoint of the state as it is now."""

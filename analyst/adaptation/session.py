@@ -128,13 +128,13 @@ def resume_adaptation(barrier: FeatureBarrierPort, sitting: Sitting) -> Outcome:
         return Outcome.COMPLETED
     shape = target_shape(manifest.dataset, recipe)
     source = _read_source(sitting, recipe, shape)
-    if source.digest != manifest.dataset["source_sha256"]:
+    if source.digest != manifest.dataset.get("source_sha256"):
         message = f"{sitting.source} does not hold the images that this run began with"
         raise CheckpointError(message, "Give the --source of the first sitting.")
     state = new_adaptation(recipe, shape, source.images_NCHW)
     try:
         load_adaptation_tensors(state, tensors)
-    except (KeyError, RuntimeError) as error:
+    except (KeyError, RuntimeError, TypeError, ValueError) as error:
         message = _DOES_NOT_FIT.format(out=sitting.out, error=error)
         raise CheckpointError(message, _RESTORE) from None
     state.num_updates = manifest.num_updates
@@ -172,7 +172,7 @@ def load_adapted(out: Path) -> tuple[DomainClassifier, ImageShape]:
     )
     try:
         load_module(model, tensors, part="ema")
-    except (KeyError, RuntimeError) as error:
+    except (KeyError, RuntimeError, TypeError, ValueError) as error:
         message = _DOES_NOT_FIT.format(out=out, error=error)
         raise CheckpointError(message, _RESTORE) from None
     return model, shape

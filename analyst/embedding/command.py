@@ -15,6 +15,7 @@ from analyst.embedding.sessions import (
     resume_offline,
     train_offline,
 )
+from analyst.new_file import check_output
 from analyst.recipes import load_recipe
 from analyst.recipes.flags import read_overrides
 from analyst.screen import Screen
@@ -37,13 +38,16 @@ def run_download(
         connect: Reaches the curator.
         screen: Takes the answer.
     """
+    check_output(arguments.out, force=arguments.force)  # before anything is charged
     progress = Progress(sys.stderr, quiet=screen.quiet)
     with connect() as barrier:
         run_id = arguments.run
         if run_id is None:
             recipe = load_recipe(arguments.recipe, read_overrides(arguments))
             run_id = open_for_release(barrier, recipe, progress)
-        embedding = download(cast("ReleasingBarrier", barrier), run_id, arguments.out)
+        embedding = download(
+            cast("ReleasingBarrier", barrier), run_id, arguments.out, force=arguments.force
+        )
     classes, width = embedding.sums_KR.shape
     progress.say(f"wrote {width - 1:,} features of {classes} classes to {arguments.out}")
     screen.answer({"run_id": run_id, "num_features": width - 1, "out": str(arguments.out)})

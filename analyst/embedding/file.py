@@ -8,19 +8,43 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import BaseModel, Field, TypeAdapter
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
+from analyst.documents import STRICT, DocumentProblem, parsed
 from analyst.embedding.errors import EmbeddingError as EmbeddingError
 from analyst.generators.generator import ImageShape
+from analyst.new_file import write_file
+from analyst.os_words import in_words
 
 _FORMAT = "weir-embedding-1"
 _TENSOR = "sums"
 _WEIGHTS = "autoencoder."
+
+
+class _Dataset(BaseModel):
+    """The public facts that are kept with it."""
+
+    model_config = STRICT
+
+    name: str
+    channels: Annotated[int, Field(ge=1, le=1 << 10)]
+    height: Annotated[int, Field(ge=1, le=1 << 14)]
+    width: Annotated[int, Field(ge=1, le=1 << 14)]
+    classes: Annotated[list[str], Field(min_length=1)]
+    nominal_size: Annotated[int, Field(ge=1)]
+    capacity: Annotated[int, Field(ge=1)]
+    epsilon: Annotated[float, Field(ge=0)]
+    delta: Annotated[float, Field(ge=0, le=1)]
+
+
+_DATASET = TypeAdapter(_Dataset)
+_PARAMETERS = TypeAdapter(dict[str, Any])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -44,33 +68,23 @@ class SavedEmbedding:
         )
 
 
-def save_embedding(path: Path, embedding: SavedEmbedding) -> None:
+def save_embedding(path: Path, embedding: SavedEmbedding, *, force: bool = False) -> None:
     """Write an embedding.
 
     Args:
-        path: A name that ends in .safetensors; an existing file is never overwritten.
+        path: A name that ends in .safetensors.
         embedding: What to keep.
-
-    Raises:
-        EmbeddingError: If the file exists or cannot be written.
+        force: Whether a file that exists is replaced.
     """
-    if path.exists():
-        message = f"{path} exists already"
-        raise EmbeddingError(message, "Choose another name.")
     words = {
         "format": _FORMAT,
         "run_id": embedding.run_id,
         "dataset": json.dumps(embedding.dataset),
         "parameters": json.dumps(embedding.parameters),
     }
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        tensors = {_TENSOR: embedding.sums_KR.contiguous()}
-        tensors |= {_WEIGHTS + name: value for name, value in embedding.autoencoder.items()}
-        save_file(tensors, path, metadata=words)
-    except OSError as error:
-        message = f"cannot write {path}: {error.strerror}"
-        raise EmbeddingError(message, "Check the path.") from None
+    tensors = {_TENSOR: embedding.sums_KR.contiguous()}
+    tensors |= {_WEIGHTS + name: value for name, value in embedding.autoencoder.items()}
+    write_file(path, save(tensors, metadata=words), replace=force)
 
 
 def load_embedding(path: Path) -> SavedEmbedding:
@@ -96,16 +110,21 @@ def load_embedding(path: Path) -> SavedEmbedding:
             weights = {name.removeprefix(_WEIGHTS): file.get_tensor(name) for name in names}
         embedding = SavedEmbedding(
             run_id=words["run_id"],
-            dataset=json.loads(words["dataset"]),
-            parameters=json.loads(words["parameters"]),
+            dataset=parsed(_DATASET, words["dataset"]).model_dump(),
+            parameters=parsed(_PARAMETERS, words["parameters"]),
             sums_KR=sums_KR.to(torch.float64),
             autoencoder=weights,
         )
         num_classes = embedding.shape.num_classes
-    except (OSError, SafetensorError, KeyError, ValueError, TypeError):
-        message = f"cannot read the embedding {path}"
+    except (OSError, MemoryError) as error:
+        words, remedy = in_words(error, str(path))
+        message = f"cannot read the embedding {words}"
+        raise EmbeddingError(message, remedy) from None
+    except (ValueError, KeyError, TypeError, SafetensorError) as error:
+        why = f": {error}" if isinstance(error, DocumentProblem) else ""
+        message = f"cannot read the embedding {path}{why}"
         raise EmbeddingError(message, "Download it again; it costs nothing.") from None
-    if sums_KR.ndim != 2 or len(sums_KR) != num_classes:
+    if sums_KR.ndim != 2 or len(sums_KR) != num_classes or not bool(sums_KR.isfinite().all()):
         message = f"{path} does not fit its own description"
         raise EmbeddingError(message, "Download it again; it costs nothing.")
     return embedding

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
+from analyst.evaluation.flags import add_force
 from analyst.recipes.flags import add_recipe_flags
 
 
@@ -31,6 +32,7 @@ def add_embedding(
         "--recipe", metavar="NAME|FILE.toml", help="open a run for it; the release is charged"
     )
     download.add_argument("--out", type=Path, required=True, metavar="FILE.safetensors")
+    add_force(download, "replace an existing file")
     add_recipe_flags(download)
     text = "train on a fetched release without a curator; free"
     train = actions.add_parser("train", help=text, description=text, allow_abbrev=False)

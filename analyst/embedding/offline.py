@@ -53,7 +53,7 @@ class OfflineRun:
             num_steps: Declared steps.
             next_step: From 1.
         """
-        self._objective = EmbeddingObjective(embedding)
+        self._objective = _objective(embedding)
         self.run_id = embedding.run_id
         self.budget_epsilon = embedding.dataset["epsilon"]
         self.num_steps = num_steps
@@ -175,3 +175,16 @@ class OfflineBarrier:
             raise EmbeddingError(message, "Give the embedding of that run.")
         num_steps, next_step = self._reached
         return OfflineRun(self._embedding, num_steps=num_steps, next_step=next_step)
+
+
+def _objective(embedding: SavedEmbedding) -> EmbeddingObjective:
+    """Return what the embedding asks to be made small.
+
+    Raises:
+        EmbeddingError: If its parameters are not those of a mechanism that this version knows.
+    """
+    try:
+        return EmbeddingObjective(embedding)
+    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
+        message = f"the embedding's parameters do not fit: {error}"
+        raise EmbeddingError(message, "Download it again; it costs nothing.") from None

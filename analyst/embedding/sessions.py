@@ -73,13 +73,16 @@ def open_for_release(barrier: BarrierPort, recipe: Recipe, progress: Progress) -
     return run.run_id
 
 
-def download(barrier: ReleasingBarrier, run_id: str, path: Path) -> SavedEmbedding:
+def download(
+    barrier: ReleasingBarrier, run_id: str, path: Path, *, force: bool = False
+) -> SavedEmbedding:
     """Fetch the release of a run and write it to a file.
 
     Args:
         barrier: The curator.
         run_id: A run of yours; it may be closed.
         path: Where to write.
+        force: Whether a file that exists is replaced.
 
     Returns:
         What was written.
@@ -99,7 +102,7 @@ def download(barrier: ReleasingBarrier, run_id: str, path: Path) -> SavedEmbeddi
         sums_KR=sums_KR,
         autoencoder=weights,
     )
-    save_embedding(path, embedding)
+    save_embedding(path, embedding, force=force)
     return embedding
 
 

@@ -66,7 +66,7 @@ def confusion_chart(report: Report) -> bytes:
     names = [report.names[tick].replace("$", r"\$") for tick in ticks]  # no formulas
     axes.set_xticks(ticks, names, rotation=90 if max(map(len, names)) > _LONG_NAME else 0)
     axes.set_yticks(ticks, names)
-    axes.set_xlabel("given label")
+    axes.set_xlabel("predicted label")
     axes.set_ylabel("true label")
     axes.set_title(f"{report.classifier}: {100 * report.accuracy:.1f}%")
     if len(report.labels) <= _MOST_NUMBERED:

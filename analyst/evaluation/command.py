@@ -16,9 +16,9 @@ from analyst.evaluation.errors import EXTRA, EvaluationError
 from analyst.evaluation.export import export_images
 from analyst.evaluation.image_file import load_images
 from analyst.evaluation.inception import NO_WEIGHTS, Inception
-from analyst.evaluation.new_file import check_new
 from analyst.evaluation.result import Evaluation, evaluation_json, load_point, save_evaluation
 from analyst.evaluation.run_folder import check_made_by, read_run_folder
+from analyst.new_file import check_output
 from analyst.screen import Screen
 
 NO_PUBLIC = "no nearest-neighbour check: give --public FILE.npz, real images that are public"
@@ -36,9 +36,11 @@ def run_evaluate(arguments: argparse.Namespace, screen: Screen) -> None:
     """
     check_device(arguments.device, EvaluationError)
     if arguments.out is not None:
-        for name in ("evaluation.json", "report.html"):
-            check_new(arguments.out / name, force=arguments.force)
         _check_report_packages()
+        from analyst.evaluation.report import report_files
+
+        for name in ("evaluation.json", *report_files(_classifiers(arguments))):
+            check_output(arguments.out / name, force=arguments.force)
     synthetic = load_images(arguments.synthetic, part="train")
     test = load_images(arguments.test, part="test")
     public = None if arguments.public is None else load_images(arguments.public, part="train")
@@ -74,19 +76,20 @@ def run_evaluate(arguments: argparse.Namespace, screen: Screen) -> None:
     screen.answer(evaluation_json(evaluation))
     if arguments.out is None:
         return
-    save_evaluation(arguments.out / "evaluation.json", evaluation)
+    force = arguments.force
+    save_evaluation(arguments.out / "evaluation.json", evaluation, force=force)
     from analyst.evaluation.report import ReportInputs, write_report  # here: needs the extra
 
     inputs = ReportInputs(synthetic=synthetic, public=public, run=run, others=others, notes=notes)
-    screen.show(f"\nwrote {write_report(arguments.out, evaluation, inputs)}")
+    screen.show(f"\nwrote {write_report(arguments.out, evaluation, inputs, force=force)}")
 
 
 def run_export(arguments: argparse.Namespace) -> int:
     """Write a synthetic set in another format; return the number of images."""
     if arguments.format == "npz":
-        check_new(arguments.out, force=arguments.force)  # the others take an empty folder only
+        check_output(arguments.out, force=arguments.force)  # the others take an empty folder only
     data = load_images(arguments.synthetic, part="train")
-    export_images(data, arguments.format, arguments.out)
+    export_images(data, arguments.format, arguments.out, force=arguments.force)
     return len(data.labels)
 
 

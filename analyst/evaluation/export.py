@@ -9,7 +9,10 @@ idx      OUT/train-images-idx3-ubyte and OUT/train-labels-idx1-ubyte, as MNIST h
 from __future__ import annotations
 
 import re
+import shutil
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import assert_never
 
@@ -18,43 +21,70 @@ from PIL import Image
 
 from analyst.evaluation.choices import Format
 from analyst.evaluation.image_file import ImageFileError, LabelledImages, save_images
+from analyst.new_file import check_place
+from analyst.os_words import naming
 
 _FOLDER_NAME = re.compile(r"[^\W_]([\w .+-]*[\w+-])?")
 
 
-def export_images(data: LabelledImages, file_format: Format, out: Path) -> None:
+def export_images(
+    data: LabelledImages, file_format: Format, out: Path, *, force: bool = False
+) -> None:
     """Write `data` in one format.
 
     Args:
         data: Images and labels.
         file_format: Which format.
         out: A file for npz, else a directory that is new or empty.
+        force: Whether a file that exists is replaced.
 
     Raises:
         ImageFileError: If the format cannot hold such images or labels, or `out` is in use.
     """
     match file_format:
         case "npz":
-            save_images(out, data)
+            save_images(out, data, force=force)
         case "folder":
-            _write_folder(data, _empty(out))
+            with _filled(out) as partial:
+                _write_folder(data, partial)
         case "idx":
-            _write_idx(data, _empty(out))
+            with _filled(out) as partial:
+                _write_idx(data, partial)
         case _:
             assert_never(file_format)
 
 
-def _empty(out: Path) -> Path:
-    """Return `out` as an empty directory.
+@contextmanager
+def _filled(out: Path) -> Iterator[Path]:
+    """Give a directory to fill, whose files move to `out` when all are there.
+
+    Yields:
+        A directory in `out`; whatever happens, it is gone afterwards.
 
     Raises:
-        ImageFileError: If it holds something.
+        ImageFileError: If `out` holds something, or another program fills it.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        message = f"{out} exists and is not an empty directory"
-        raise ImageFileError(message, "Give the name of a new directory.")
-    out.mkdir(parents=True, exist_ok=True)
-    return out
+    check_place(out)
+    partial, is_new = out / ".partial", not out.exists()
+    with naming(out):
+        if not is_new and (not out.is_dir() or any(out.iterdir())):
+            message = f"{out} exists and is not an empty directory"
+            raise ImageFileError(message, "Give the name of a new directory.")
+        out.mkdir(parents=True, exist_ok=True)
+        try:
+            partial.mkdir()
+        except FileExistsError:
+            message = f"another program writes to {out}"
+            raise ImageFileError(message, "Give the name of a new directory.") from None
+        try:
+            yield partial
+            for path in partial.iterdir():
+                path.rename(out / path.name)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+            if is_new:
+                with suppress(OSError):
+                    out.rmdir()  # if nothing was moved
 
 
 def _write_folder(data: LabelledImages, out: Path) -> None:

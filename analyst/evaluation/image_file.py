@@ -7,7 +7,6 @@ Nothing is unpickled: a file with object arrays is refused.
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +14,11 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from analyst.documents import DocumentProblem
 from analyst.evaluation.errors import ImageFileError as ImageFileError
+from analyst.evaluation.npz import DAMAGED, NpzFile
+from analyst.new_file import new_file
+from analyst.os_words import in_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +35,16 @@ class LabelledImages:
         return self.classes[label] if 0 <= label < len(self.classes) else str(label)
 
 
-def save_images(path: Path, data: LabelledImages) -> None:
-    """Write an NPZ file; one channel is written without its axis."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+def save_images(path: Path, data: LabelledImages, *, force: bool = False) -> None:
+    """Write an NPZ file; one channel is written without its axis.
+
+    Args:
+        path: Where to; directories are made.
+        data: Images and labels.
+        force: Whether a file that exists is replaced.
+    """
     images = data.images[:, 0] if data.images.shape[1] == 1 else data.images
-    with path.open("wb") as file:
+    with new_file(path, replace=force) as partial, partial.open("wb") as file:
         named: dict[str, Any] = {"classes": np.array(data.classes)} if data.classes else {}
         named |= {"run_id": np.array(data.run_id)} if data.run_id else {}
         np.savez_compressed(file, images=images, labels=data.labels, **named)
@@ -56,16 +64,23 @@ def load_images(path: Path, *, part: Literal["train", "test"] = "train") -> Labe
         ImageFileError: If it cannot be read, or an array is missing or has another shape or type.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with NpzFile(path) as archive:
             keys = ("images", "labels")
             if "images" not in archive and f"x_{part}" in archive:
                 keys = (f"x_{part}", f"y_{part}")
-            images, labels = archive[keys[0]], archive[keys[1]]
-            classes = archive["classes"] if "classes" in archive else np.array([], dtype=np.str_)
-            run_id = archive["run_id"] if "run_id" in archive else np.array("")
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        message = f"cannot read images from {path}: {reason}"
+            images, labels = archive.array(keys[0]), archive.array(keys[1])
+            no_names, no_run = np.array([], dtype=np.str_), np.array("")
+            classes = archive.array("classes") if "classes" in archive else no_names
+            run_id = archive.array("run_id") if "run_id" in archive else no_run
+    except (OSError, MemoryError) as error:
+        words, remedy = in_words(error, str(path))
+        message = f"cannot read images from {words}"
+        raise ImageFileError(message, remedy) from None
+    except DocumentProblem as problem:
+        message = f"cannot read images from {path}: {problem}"
+        raise ImageFileError(message, _REMEDY) from None
+    except DAMAGED:
+        message = f"cannot read images from {path}: it is cut, damaged or no NPZ file"
         raise ImageFileError(message, _REMEDY) from None
     if images.ndim == 3:
         images = images[:, None]

@@ -6,7 +6,7 @@ Needs matplotlib and jinja2.
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -24,6 +24,7 @@ from analyst.evaluation.charts import (
 from analyst.evaluation.image_file import LabelledImages
 from analyst.evaluation.result import Evaluation, Point, point_of
 from analyst.evaluation.run_folder import RunFolder
+from analyst.new_file import write_file
 
 NUM_OPEN = 3  # classifiers whose tables are unfolded: those of the published protocol come first
 
@@ -39,25 +40,39 @@ class ReportInputs:
     notes: Sequence[str]
 
 
-def write_report(out: Path, evaluation: Evaluation, inputs: ReportInputs) -> Path:
+def report_files(classifiers: Iterable[str]) -> list[str]:
+    """Return the names of all files that a report may have.
+
+    Args:
+        classifiers: Whose confusions it shows.
+    """
+    pictures = ["samples", "neighbours", "curve", "training"]
+    pictures += [f"confusion-{name}" for name in classifiers]
+    return ["report.html", *(f"{name}.png" for name in pictures)]
+
+
+def write_report(
+    out: Path, evaluation: Evaluation, inputs: ReportInputs, *, force: bool = False
+) -> Path:
     """Write report.html and its pictures.
 
     Args:
         out: Output directory, made if needed.
         evaluation: What was measured.
         inputs: Images, run and other evaluations.
+        force: Whether files that exist are replaced.
 
     Returns:
         The HTML file.
     """
-    out.mkdir(parents=True, exist_ok=True)
     own = point_of(evaluation)
     points = sorted([*inputs.others, *([own] if own else [])], key=lambda point: point.epsilon)
     pictures = _pictures(evaluation, inputs, points)
     for name, content in pictures.items():
-        (out / f"{name}.png").write_bytes(content)
+        write_file(out / f"{name}.png", content, replace=force)
     path = out / "report.html"
-    path.write_text(_page(evaluation, inputs, points, pictures), encoding="utf-8")
+    page = _page(evaluation, inputs, points, pictures)
+    write_file(path, page.encode(), replace=force)
     return path
 
 

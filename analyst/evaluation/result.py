@@ -5,13 +5,44 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import BaseModel, Field, TypeAdapter
+
+from analyst.documents import STRICT, DocumentProblem, parsed, read_bounded
 from analyst.evaluation.assess import Assessment
 from analyst.evaluation.classifier import Report
 from analyst.evaluation.errors import EvaluationError
+from analyst.new_file import write_file
 
 FORMAT = "weir-evaluation-1"
+_MOST_BYTES = 1 << 24
+
+
+class _Accuracy(BaseModel):
+    model_config = STRICT
+
+    classifier: str
+    accuracy: Annotated[float, Field(ge=0, le=1)]
+
+
+class _Cost(BaseModel):
+    model_config = STRICT
+
+    epsilon: Annotated[float, Field(ge=0)]
+
+
+class _File(BaseModel):
+    """What is read of an evaluation."""
+
+    model_config = STRICT
+
+    name: str
+    reports: list[_Accuracy]
+    privacy: _Cost | None
+
+
+_FILE = TypeAdapter(_File)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,11 +81,16 @@ def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
     return {"format": FORMAT, **asdict(evaluation)}
 
 
-def save_evaluation(path: Path, evaluation: Evaluation) -> None:
-    """Write JSON; directories are made."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    content = evaluation_json(evaluation)
-    path.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
+def save_evaluation(path: Path, evaluation: Evaluation, *, force: bool = False) -> None:
+    """Write JSON; directories are made.
+
+    Args:
+        path: Where to.
+        evaluation: What was measured.
+        force: Whether a file that exists is replaced.
+    """
+    content = json.dumps(evaluation_json(evaluation), indent=1, allow_nan=False) + "\n"
+    write_file(path, content.encode(), replace=force)
 
 
 def point_of(evaluation: Evaluation) -> Point | None:
@@ -81,14 +117,15 @@ def load_point(path: Path) -> Point:
         EvaluationError: If it is not an evaluation, or does not know what its generator cost.
     """
     try:
-        content: dict[str, Any] = json.loads(path.read_bytes())
-        accuracies = {one["classifier"]: float(one["accuracy"]) for one in content["reports"]}
-        name, privacy = str(content["name"]), content["privacy"]
-        epsilon = None if privacy is None else float(privacy["epsilon"])
-    except (OSError, ValueError, KeyError, TypeError):
-        message = f"{path} is not an evaluation"
+        content = parsed(_FILE, read_bounded(path, _MOST_BYTES))
+    except FileNotFoundError:
+        message = f"{path} is not an evaluation: there is no such file"
         raise EvaluationError(message, "Give an evaluation.json of 'analyst evaluate'.") from None
-    if epsilon is None:
+    except DocumentProblem as problem:
+        message = f"{path} is not an evaluation: {problem}"
+        raise EvaluationError(message, "Give an evaluation.json of 'analyst evaluate'.") from None
+    if content.privacy is None:
         message = f"{path} does not say what its generator cost"
         raise EvaluationError(message, "Evaluate it again with --run RUN_DIR.")
-    return Point(name=name, epsilon=epsilon, accuracies=accuracies)
+    accuracies = {one.classifier: one.accuracy for one in content.reports}
+    return Point(name=content.name, epsilon=content.privacy.epsilon, accuracies=accuracies)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, Field, TypeAdapter
 
 from analyst.certificate import Verified, certificate_text, check_certificate
+from analyst.documents import STRICT, DocumentProblem, parsed, read_lines
 from analyst.evaluation.errors import EvaluationError
 from analyst.evaluation.image_file import LabelledImages
 from analyst.evaluation.result import Privacy
@@ -20,6 +23,24 @@ class TrainingCurves:
     steps: tuple[int, ...]
     gradient_norms: tuple[float, ...]
     spent_epsilons: tuple[float, ...]
+
+
+class _Line(BaseModel):
+    model_config = STRICT
+
+    kind: str
+
+
+class _Update(BaseModel):
+    model_config = STRICT
+
+    step: Annotated[int, Field(ge=0)]
+    gradient_norm: Annotated[float, Field(ge=0)]
+    spent_epsilon: Annotated[float, Field(ge=0)]
+
+
+_LINE, _UPDATE = TypeAdapter(_Line), TypeAdapter(_Update)
+_LONGEST_LINE = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,16 +125,19 @@ def _curves(path: Path) -> TrainingCurves | None:
     Raises:
         EvaluationError: If a whole line is not what training writes.
     """
+    updates: list[_Update] = []
+    number = 1
     try:
-        lines = [json.loads(line) for line in path.read_text().splitlines(keepends=True)
-                 if line.endswith("\n")]  # fmt: skip
-        updates = [line for line in lines if line["kind"] == "update"]
-        curves = TrainingCurves(
-            steps=tuple(int(one["step"]) for one in updates),
-            gradient_norms=tuple(float(one["gradient_norm"]) for one in updates),
-            spent_epsilons=tuple(float(one["spent_epsilon"]) for one in updates),
-        )
-    except (OSError, ValueError, KeyError, TypeError):
-        message = f"{path} is damaged"
+        for line in read_lines(path, _LONGEST_LINE):
+            if parsed(_LINE, line).kind == "update":
+                updates.append(parsed(_UPDATE, line))
+            number += 1
+    except DocumentProblem as problem:
+        message = f"{path} is damaged in line {number}: {problem}"
         raise EvaluationError(message, "Evaluate without --run.") from None
+    curves = TrainingCurves(
+        steps=tuple(one.step for one in updates),
+        gradient_norms=tuple(one.gradient_norm for one in updates),
+        spent_epsilons=tuple(one.spent_epsilon for one in updates),
+    )
     return curves if updates else None

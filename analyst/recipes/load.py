@@ -16,6 +16,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from analyst.documents import DocumentProblem, read_bounded
 from analyst.recipes.errors import RecipeError
 from analyst.recipes.schema import Recipe
 
@@ -40,12 +41,17 @@ def recipe_text(name_or_file: str) -> str:
             message = f"there is no recipe '{name_or_file}'"
             raise RecipeError(message, _instead_of(name_or_file))
         return (resources.files("analyst.recipes") / f"{name_or_file}.toml").read_text("utf-8")
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        message = f"cannot read recipe {path}: {reason}"
-        raise RecipeError(message, "Check the path.") from None
+    return recipe_file(path)
+
+
+def _why(error: Exception) -> str:
+    match error:
+        case FileNotFoundError():
+            return "there is no such file"
+        case UnicodeDecodeError():
+            return "not UTF-8 text"
+        case _:
+            return str(error)
 
 
 def _instead_of(name: str) -> str:
@@ -67,15 +73,43 @@ def load_recipe(name_or_file: str, overrides: Mapping[str, Any] | None = None) -
     Raises:
         RecipeError: If it does not exist, is not TOML, or a key is unknown, missing or wrong.
     """
-    text = recipe_text(name_or_file)
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        message = f"recipe '{name_or_file}' is not valid TOML: {error}"
-        raise RecipeError(message, "Correct the file at that place.") from None
+    table = table_of(recipe_text(name_or_file), f"recipe '{name_or_file}'")
     for key, value in (overrides or {}).items():
         put_value(table, key, value)
     return recipe_from_dict(table, origin=f"recipe '{name_or_file}'")
+
+
+def table_of(text: str, origin: str) -> dict[str, Any]:
+    """Return a recipe's sections as they are written.
+
+    Args:
+        text: TOML.
+        origin: What to call it in an error.
+
+    Raises:
+        RecipeError: If it is not TOML.
+    """
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        message = f"{origin} is not valid TOML: {error}"
+        raise RecipeError(message, "Correct the file at that place.") from None
+
+
+def recipe_file(path: Path) -> str:
+    """Return what a recipe's file holds.
+
+    Args:
+        path: The file.
+
+    Raises:
+        RecipeError: If it cannot be read, or is too large for a recipe.
+    """
+    try:
+        return read_bounded(path).decode()
+    except (FileNotFoundError, DocumentProblem, UnicodeDecodeError) as error:
+        message = f"cannot read recipe {path}: {_why(error)}"
+        raise RecipeError(message, "Check the path.") from None
 
 
 def recipe_from_dict(table: Mapping[str, Any], *, origin: str) -> Recipe:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +19,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from analyst.documents import DocumentProblem, parsed, read_bounded
+from analyst.new_file import write_file
+from analyst.os_words import in_words
+from analyst.training.checkpoint_words import WORDS, Words
 from analyst.training.errors import CheckpointError as CheckpointError
 
-FORMAT = 1
+_MOST_BYTES = 1 << 24
 _STEM = "checkpoint-"
 _Read = TypeVar("_Read")
 
@@ -59,21 +62,20 @@ class CheckpointStore:
         Returns:
             The manifest's path.
         """
-        self.directory.mkdir(parents=True, exist_ok=True)
         payload = save(tensors)
         digest = hashlib.sha256(payload).hexdigest()
         stem = f"{_STEM}{manifest.num_updates:010d}"
         # a name that depends on the content never overwrites the tensors of an older manifest
         tensor_file = f"{stem}-{digest[:8]}.safetensors"
-        _write_atomically(self.directory / tensor_file, payload)
+        write_file(self.directory / tensor_file, payload, replace=True)
         words = {
-            "format": FORMAT,
+            "format": 1,
             "tensors": tensor_file,
             "sha256": digest,
             **{name: getattr(manifest, name) for name in Manifest.__dataclass_fields__},
         }
         path = self.directory / f"{stem}.json"
-        _write_atomically(path, json.dumps(words, indent=1).encode() + b"\n")
+        write_file(path, json.dumps(words, indent=1).encode() + b"\n", replace=True)
         self._drop_old()
         return path
 
@@ -108,7 +110,9 @@ class CheckpointStore:
         newest = manifests[-1]
         try:
             return read(newest)
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        except OSError as error:
+            raise CheckpointError(*in_words(error, str(newest))) from None
+        except (ValueError, KeyError, TypeError, SafetensorError) as error:
             message = f"checkpoint {newest} is damaged: {error}"
             raise CheckpointError(message, _remedy(newest, manifests[:-1])) from None
 
@@ -120,7 +124,9 @@ class CheckpointStore:
         for path in manifests[: -self._keep]:
             path.unlink()
         stems = tuple(path.stem for path in manifests[-self._keep :])
-        newest = [json.loads(p.read_bytes())["tensors"] for p in manifests[-1:]]
+        newest = [_words(p).tensors for p in manifests[-1:]]
+        for path in self.directory.glob(".*.partial"):  # of a trainer that was killed
+            path.unlink()
         for path in self.directory.glob(f"{_STEM}*.safetensors"):
             old = not path.name.startswith(stems)
             replaced = path.name.startswith(stems[-1]) and path.name not in newest
@@ -128,28 +134,33 @@ class CheckpointStore:
                 path.unlink()
 
 
-def _words(path: Path) -> dict[str, Any]:
-    words: dict[str, Any] = json.loads(path.read_bytes())
-    if words["format"] != FORMAT:
-        msg = f"format {words['format']} is not {FORMAT}"
-        raise ValueError(msg)
-    return words
+def _words(path: Path) -> Words:
+    return parsed(WORDS, read_bounded(path, _MOST_BYTES))
 
 
 def _read_manifest(path: Path) -> Manifest:
     return _manifest(_words(path))
 
 
-def _manifest(words: dict[str, Any]) -> Manifest:
-    return Manifest(**{name: words[name] for name in Manifest.__dataclass_fields__})
+def _manifest(words: Words) -> Manifest:
+    return Manifest(**{name: getattr(words, name) for name in Manifest.__dataclass_fields__})
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], Manifest]:
+    """Read a manifest and its tensors.
+
+    Raises:
+        DocumentProblem: If one of them is damaged, or they do not belong together.
+    """
     words = _words(path)
-    payload = (path.parent / Path(words["tensors"]).name).read_bytes()
-    if hashlib.sha256(payload).hexdigest() != words["sha256"]:
-        msg = f"{words['tensors']} does not have the SHA-256 that the manifest names"
-        raise ValueError(msg)
+    tensors = path.parent / words.tensors
+    if not tensors.is_file():
+        msg = f"tensors: {words.tensors} is not there"
+        raise DocumentProblem(msg)
+    payload = tensors.read_bytes()
+    if hashlib.sha256(payload).hexdigest() != words.sha256:
+        msg = f"sha256: {words.tensors} does not have the SHA-256 that the manifest names"
+        raise DocumentProblem(msg)
     return load(payload), _manifest(words)
 
 
@@ -157,17 +168,3 @@ def _remedy(damaged: Path, previous: list[Path]) -> str:
     if not previous:
         return "There is no older one: start a new run, or restore the directory from a backup."
     return f"Remove {damaged.name} to go on from the previous one, {previous[-1].name}."
-
-
-def _write_atomically(path: Path, payload: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("wb") as file:
-        file.write(payload)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

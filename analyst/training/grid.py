@@ -12,6 +12,8 @@ import numpy.typing as npt
 from PIL import Image
 from torch import Tensor
 
+from analyst.new_file import new_file
+
 MIN_TILE = 48  # pixels of a tile's longer side, at least
 BORDER = 4
 _BACKGROUND = 96  # neither ink nor paper
@@ -59,9 +61,7 @@ def make_grid(pixels_NCHW: Pixels, columns: int) -> Pixels:
     return canvas[:, :, 0] if channels == 1 else canvas
 
 
-def save_grid(path: Path, pixels_NCHW: Pixels, columns: int) -> None:
+def save_grid(path: Path, pixels_NCHW: Pixels, columns: int, *, force: bool = True) -> None:
     """Write a grid as PNG, whole or not at all; directories are made."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
-    Image.fromarray(make_grid(pixels_NCHW, columns)).save(partial, format="PNG")
-    partial.replace(path)
+    with new_file(path, replace=force) as partial:
+        Image.fromarray(make_grid(pixels_NCHW, columns)).save(partial, format="PNG")

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from analyst.os_words import in_words
 from analyst.training.errors import CheckpointError
+from analyst.training.run_files import check_run_folder
 
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
@@ -30,6 +32,7 @@ def only_trainer(out: Path, *, is_new: bool) -> Iterator[None]:
     Raises:
         CheckpointError: If another process holds it, or it cannot be written.
     """
+    check_run_folder(out, is_new=is_new)
     if not is_new and not out.exists():
         yield  # what is wrong with it is said when its checkpoint is read
         return
@@ -74,8 +77,10 @@ def _open(out: Path) -> int:
         out.mkdir(parents=True, exist_ok=True)
         return os.open(out / "lock", _FLAGS, 0o600)
     except OSError as error:
-        message = f"cannot write to {out}: {error.strerror}"
-        raise CheckpointError(message, "Choose another --out.") from None
+        error.filename = str(out)
+        words, remedy = in_words(error)
+        message = f"cannot write to {words}"
+        raise CheckpointError(message, remedy) from None
 
 
 def _hold(descriptor: int, out: Path) -> None:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from analyst.generators.generator import ImageShape, draw_latents
+from analyst.new_file import write_file
 from analyst.recipes import Recipe, recipe_to_dict
 from analyst.training.checkpoint import CheckpointError, CheckpointStore, Manifest
 from analyst.training.grid import save_grid, to_pixels
@@ -141,7 +142,8 @@ class Outputs:
         """Keep the privacy certificate of the closed run beside its generator."""
         certificate = getattr(self._run, "certificate", "")
         if certificate:
-            (self._out / "certificate.json").write_text(certificate + "\n")
+            path = self._out / "certificate.json"
+            write_file(path, f"{certificate}\n".encode(), replace=True)
             self._progress.say(f"the privacy certificate is {self._out / 'certificate.json'}")
 
     def save_checkpoint(self, *, finished: bool = False) -> Path:
@@ -180,7 +182,14 @@ class Outputs:
 
 
 def image_shape(dataset: dict[str, Any]) -> ImageShape:
-    """Return the shape that a manifest's data set facts describe."""
+    """Return the shape that a manifest's data set facts describe.
+
+    Raises:
+        CheckpointError: If they are those of an adaptation, which has no generator.
+    """
+    if "classes" not in dataset:
+        message = "the checkpoint is not of a generator: its data set has no classes"
+        raise CheckpointError(message, "Give the --out of 'analyst train'.")
     return ImageShape(
         channels=dataset["channels"],
         height=dataset["height"],

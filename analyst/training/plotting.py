@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from analyst.evaluation.errors import EXTRA, EvaluationError, ImageFileError
+from analyst.new_file import check_output, write_file
 from analyst.rehearsal import is_rehearsal
 from analyst.training.planning import PlanReport
 
@@ -20,11 +21,12 @@ _LABELS: Final = {
 }
 
 
-def check_plot_file(path: Path) -> None:
+def check_plot_file(path: Path, *, force: bool) -> None:
     """Check that a plot can be drawn, before anything is asked.
 
     Args:
         path: Where to.
+        force: Whether a file that exists may be replaced.
 
     Raises:
         ImageFileError: If the name is of no known format.
@@ -33,6 +35,7 @@ def check_plot_file(path: Path) -> None:
     if path.suffix not in _FORMATS:
         message = f"cannot draw {path}"
         raise ImageFileError(message, f"Give a name that ends in {', '.join(_FORMATS)}.")
+    check_output(path, force=force)
     try:
         import matplotlib as mpl
     except ImportError:
@@ -41,12 +44,13 @@ def check_plot_file(path: Path) -> None:
     del mpl
 
 
-def plot_plan(report: PlanReport, target: str) -> str:
+def plot_plan(report: PlanReport, target: str, *, force: bool = False) -> str:
     """Draw a plan's table.
 
     Args:
         report: The plan.
         target: '-' for text, else a file.
+        force: Whether a file that exists is replaced.
 
     Returns:
         The plot as text, or what was written.
@@ -54,11 +58,9 @@ def plot_plan(report: PlanReport, target: str) -> str:
     if target == "-":
         return _as_text(report)
     path = Path(target)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix == ".html":
-        path.write_text(_as_html(report), "utf-8")
-    else:
-        path.write_bytes(_drawn(report, path.suffix[1:]))
+    html_page = path.suffix == ".html"
+    content = _as_html(report).encode() if html_page else _drawn(report, path.suffix[1:])
+    write_file(path, content, replace=force)
     return f"wrote {path}"
 
 

@@ -129,7 +129,7 @@ def resume_session(
     state = _state(recipe, manifest.dataset)
     try:
         load_state(state, tensors)
-    except (ValueError, RuntimeError) as error:
+    except (ValueError, RuntimeError, TypeError) as error:
         message = f"the checkpoint in {options.out} does not fit its recipe: {error}"
         raise CheckpointError(message, "Restore the directory from a backup.") from None
     state.num_updates = manifest.num_updates

@@ -102,7 +102,7 @@ def load_state(state: TrainingState, tensors: dict[str, Tensor]) -> None:
     saved: dict[str, Any] = state.optimizer.state_dict()
     if any(name.startswith("optimizer.") for name in tensors):
         saved["state"] = {
-            index: {moment: _take(tensors, f"optimizer.{moment}.{name}") for moment in _MOMENTS}
+            index: {m: _moment(tensors, f"optimizer.{m}.{name}", parameter) for m in _MOMENTS}
             for index, (name, parameter) in enumerate(state.model.named_parameters())
             if parameter.requires_grad
         }
@@ -127,6 +127,19 @@ def load_generator(model: Generator, tensors: dict[str, Tensor], *, part: str) -
             msg = f"'{name}' has shape {tuple(value.shape)}, not {tuple(parameter.shape)}"
             raise ValueError(msg)
         parameter.copy_(value)
+
+
+def _moment(tensors: dict[str, Tensor], name: str, parameter: Tensor) -> Tensor:
+    """Return a moment of Adam's: a number of steps, or one value for each weight.
+
+    Raises:
+        ValueError: If it is missing or has another shape.
+    """
+    value = _take(tensors, name)
+    if value.shape not in {parameter.shape, torch.Size([])}:
+        msg = f"'{name}' has shape {tuple(value.shape)}, not {tuple(parameter.shape)}"
+        raise ValueError(msg)
+    return value
 
 
 def _take(tensors: dict[str, Tensor], name: str) -> Tensor:

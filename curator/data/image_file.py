@@ -6,6 +6,7 @@ Pillow's other readers are never tried. Nothing is converted here.
 from __future__ import annotations
 
 import io
+import os
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,8 +107,9 @@ def _read(path: Path) -> bytes:
         ImageRefused: If it cannot be read, is empty or too long.
     """
     try:
-        length = path.stat().st_size
-        data = b"" if length > MAX_MEBIBYTES << 20 else path.read_bytes()
+        with path.open("rb") as stream:
+            length = os.fstat(stream.fileno()).st_size
+            data = stream.read(min(length, MAX_MEBIBYTES << 20))  # a device, without end, has 0
     except PermissionError:
         msg = "permission denied: make it readable for the user who runs this command"
         raise ImageRefused(msg) from None

@@ -11,14 +11,19 @@ import os
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TextIO
 
 from curator.data.conversion import ImageRefused
 from curator.data.errors import SourceError
 from curator.data.listing import Entry, Listing, check_inside
 from curator.data.naming import is_hidden, natural_key, same_name, shown
+from curator.os_words import in_words
 
 _NEEDED = ("path", "label")
 _GROUP = "group"
+_LONGEST_LINE = 1 << 20
+_MOST_ROWS = 1 << 24
+_ROWS_AT_ONCE = 1 << 12  # a dictionary may make a few bytes many rows
 Row = dict[str, str | None]
 
 
@@ -122,7 +127,7 @@ def _csv_rows(table: Path) -> Iterator[Row]:
     """
     try:
         with table.open(encoding="utf-8-sig", newline="") as stream:
-            reader = csv.reader(stream, strict=True)
+            reader = csv.reader(_lines(table, stream), strict=True)
             header = next(reader, [])
             columns = _columns(table, header)
             for number, cells in enumerate((cells for cells in reader if cells), 1):
@@ -137,15 +142,28 @@ def _csv_rows(table: Path) -> Iterator[Row]:
         msg = f"{table}: not a CSV file ({problem})"
         raise SourceError(msg) from None
     except OSError as problem:
-        msg = f"{table}: cannot be read ({problem.strerror})"
-        raise SourceError(msg) from None
+        raise SourceError(in_words(problem, str(table))) from None
+
+
+def _lines(table: Path, stream: TextIO) -> Iterator[str]:
+    """Yield the lines of a table with their ends.
+
+    Raises:
+        SourceError: If one is too long to be a row, such as in a file without lines.
+    """
+    while line := stream.readline(_LONGEST_LINE + 1):
+        if len(line) > _LONGEST_LINE:
+            msg = f"{table}: a line has more than {_LONGEST_LINE:,} characters, so it is no table"
+            raise SourceError(msg)
+        yield line
 
 
 def _parquet_rows(table: Path) -> Iterator[Row]:
     """Return the rows of a Parquet file.
 
     Raises:
-        SourceError: If it cannot be read or has other columns, or pyarrow is not installed.
+        SourceError: If it cannot be read or has other columns or too many rows, or pyarrow is
+            not installed.
     """
     try:
         from pyarrow import ArrowException, parquet
@@ -158,7 +176,10 @@ def _parquet_rows(table: Path) -> Iterator[Row]:
     try:
         with parquet.ParquetFile(table) as file:
             columns = _columns(table, file.schema_arrow.names)
-            for batch in file.iter_batches(columns=columns):
+            if file.metadata.num_rows > _MOST_ROWS:
+                msg = f"{table}: it says that it has more than {_MOST_ROWS:,} rows: split it"
+                raise SourceError(msg)
+            for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=columns):
                 for row in batch.to_pylist():
                     yield {name: _text(table, row[name]) for name in columns}
     except (OSError, ArrowException):

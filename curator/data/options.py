@@ -17,7 +17,8 @@ class SourceOptions:
 
     `keys` and `groups_key` name arrays of an NPZ file; `labels` is the table of an image folder,
     `skip` leaves its other files out. `classes` are the declared names: an image folder's labels
-    are names and must be among them.
+    are names and must be among them. `max_images` is how many there are at most, if that is
+    declared: more is not even unpacked.
     """
 
     keys: tuple[str, str] | None = None
@@ -26,6 +27,7 @@ class SourceOptions:
     classes: tuple[str, ...] | None = None
     conversion: Conversion = field(default_factory=Conversion)
     skip: bool = False
+    max_images: int | None = None
 
 
 def no_progress(done: int, of: int) -> None:

@@ -10,21 +10,26 @@ sklearn:digits-private     the same without every fifth record, which is declare
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
 import numpy as np
 
+from curator.data.bounds import Bounds
 from curator.data.errors import SourceError
 from curator.data.idx import read_idx
 from curator.data.images import LabelledImages, labelled_images
+from curator.data.npz import NpzFile
 
 _NPZ_KEYS = (("images", "labels"), ("x_train", "y_train"))
 _PUBLIC_EVERY = 5
 
 
 def read_source(
-    source: str, *, keys: tuple[str, str] | None = None, groups_key: str | None = None
+    source: str,
+    *,
+    keys: tuple[str, str] | None = None,
+    groups_key: str | None = None,
+    bounds: Bounds = Bounds(),  # noqa: B008 - frozen
 ) -> LabelledImages:
     """Read a source.
 
@@ -32,6 +37,7 @@ def read_source(
         source: As described in the module's docstring.
         keys: Names of the image and label arrays of an NPZ file; by default those above.
         groups_key: Name of the array of an NPZ file that says who each image belongs to.
+        bounds: What it may unpack to.
 
     Returns:
         Every image with its label, and its group if a key is given.
@@ -46,12 +52,12 @@ def read_source(
         return _read_sklearn(source)
     if "," in source:
         images, labels = source.split(",", 1)
-        return labelled_images(source, read_idx(Path(images)), read_idx(Path(labels)))
+        return _read_idx_pair(source, Path(images), Path(labels), bounds)
     path = Path(source)
     if path.is_dir():
-        return _read_idx_directory(path)
+        return _read_idx_directory(path, bounds)
     if path.suffix == ".npz":
-        return _read_npz(path, keys, groups_key)
+        return _read_npz(path, keys, groups_key, bounds)
     if not path.exists():
         msg = f"{source}: there is no such file or source"
         raise SourceError(msg)
@@ -62,7 +68,11 @@ def read_source(
     raise SourceError(msg)
 
 
-def _read_idx_directory(folder: Path) -> LabelledImages:
+def _read_idx_pair(source: str, images: Path, labels: Path, bounds: Bounds) -> LabelledImages:
+    return labelled_images(source, read_idx(images, bounds.images), read_idx(labels, bounds.labels))
+
+
+def _read_idx_directory(folder: Path, bounds: Bounds) -> LabelledImages:
     """Read MNIST's training pair from a folder.
 
     Raises:
@@ -73,7 +83,7 @@ def _read_idx_directory(folder: Path) -> LabelledImages:
         msg = f"{folder}: holds no train-images-idx3-ubyte and train-labels-idx1-ubyte (or .gz)"
         raise SourceError(msg)
     images, labels = pair
-    return labelled_images(str(folder), read_idx(images), read_idx(labels))
+    return _read_idx_pair(str(folder), images, labels, bounds)
 
 
 def holds_idx(folder: Path) -> bool:
@@ -95,26 +105,16 @@ def _idx_pair(folder: Path) -> tuple[Path, Path] | None:
     return None
 
 
-def _read_npz(path: Path, keys: tuple[str, str] | None, groups_key: str | None) -> LabelledImages:
-    """Read the arrays of an NPZ file; pickled objects are refused.
-
-    Raises:
-        SourceError: If the file or an array is missing or damaged.
-    """
-    try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            chosen = _chosen_keys(path, set(archive.files), keys)
-            _check_groups_key(path, set(archive.files), groups_key)
-            groups = None if groups_key is None else archive[groups_key]
-            return labelled_images(str(path), archive[chosen[0]], archive[chosen[1]], groups)
-    except FileNotFoundError:
-        msg = f"{path}: there is no such file"
-        raise SourceError(msg) from None
-    except SourceError:
-        raise
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile):
-        msg = f"{path}: empty, truncated or not an NPZ file of plain arrays"
-        raise SourceError(msg) from None
+def _read_npz(
+    path: Path, keys: tuple[str, str] | None, groups_key: str | None, bounds: Bounds
+) -> LabelledImages:
+    """Read the arrays of an NPZ file; pickled objects are refused."""
+    with NpzFile.opened(path) as archive:
+        chosen = _chosen_keys(path, archive.names, keys)
+        _check_groups_key(path, archive.names, groups_key)
+        groups = None if groups_key is None else archive.array(groups_key, bounds.groups)
+        images = archive.array(chosen[0], bounds.images)
+        return labelled_images(str(path), images, archive.array(chosen[1], bounds.labels), groups)
 
 
 def _chosen_keys(path: Path, names: set[str], keys: tuple[str, str] | None) -> tuple[str, str]:

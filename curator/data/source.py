@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from curator.data.bounds import Bounds
 from curator.data.conversion import Conversion
 from curator.data.errors import SourceError
 from curator.data.folder_source import ingest_folder, survey_folder
@@ -87,7 +88,9 @@ def is_image_folder(source: str, options: SourceOptions) -> bool:
 
 
 def _arrays(source: str, options: SourceOptions) -> LabelledImages:
-    return read_source(source, keys=options.keys, groups_key=options.groups_key)
+    return read_source(
+        source, keys=options.keys, groups_key=options.groups_key, bounds=Bounds.of(options)
+    )
 
 
 def _survey_arrays(source: str, images: LabelledImages, options: SourceOptions) -> Survey:

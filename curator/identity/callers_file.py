@@ -10,12 +10,28 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import final
+from typing import Annotated, final
 
-from curator.identity.certificates import write_private
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from curator.bounded import read_bounded
+from curator.new_file import write_private
+from curator.plain_words import first_problem
 from curator.service.caller import Role
 
 Entry = dict[str, str | None]
+_MOST_BYTES = 1 << 24  # tens of thousands of callers
+
+
+class CallersDamaged(ValueError):
+    """The file is not what these commands write: it was cut, edited, or is another file."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        """Say what is wrong with the file at `path`."""
+        super().__init__(
+            f"{path}: {problem}: put a backup of this file back; it holds who may ask, and "
+            "nothing else here is lost"
+        )
 
 
 class Proof(StrEnum):
@@ -23,6 +39,31 @@ class Proof(StrEnum):
 
     TOKEN = "token_sha256"  # noqa: S105 - a name
     CERTIFICATE = "certificate_sha256"
+
+
+def _with_zone(moment: str) -> str:
+    if datetime.fromisoformat(moment).tzinfo is None:
+        msg = "a time without a zone"
+        raise ValueError(msg)
+    return moment
+
+
+_Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class _Entry(BaseModel):
+    """One caller in the file."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: Annotated[str, Field(min_length=1, max_length=64)]
+    role: Role
+    token_sha256: _Digest | None = None
+    certificate_sha256: _Digest | None = None
+    expires_at: Annotated[str, AfterValidator(_with_zone)] | None = None
+
+
+_TABLE = TypeAdapter(list[_Entry])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,13 +89,13 @@ class CallersFile:
         """Use the file at `path`."""
         self._path = path
 
-    def stamp(self) -> tuple[int, int] | None:
-        """Return what changes with every writing; None while there is no file."""
+    def stamp(self) -> tuple[int, int, int] | None:
+        """Return what changes with every writing; None while no file can be seen."""
         try:
             status = self._path.stat()
-        except FileNotFoundError:
+        except OSError:
             return None
-        return status.st_mtime_ns, status.st_ino
+        return status.st_mtime_ns, status.st_ino, status.st_size
 
     @contextmanager
     def changing(self) -> Iterator[list[Entry]]:
@@ -65,13 +106,26 @@ class CallersFile:
             yield table
             write_private(self._path, json.dumps(table, indent=1).encode())
 
-    def read(self) -> list[Entry]:
-        """Return all entries in the order of adding."""
+    def read(self, *, must_exist: bool = False) -> list[Entry]:
+        """Return all entries in the order of adding.
+
+        Args:
+            must_exist: Whether there was a file before.
+
+        Raises:
+            CallersDamaged: If the file is none of these commands'.
+        """
         try:
-            table: list[Entry] = json.loads(self._path.read_bytes())
+            content = read_bounded(self._path, _MOST_BYTES, "a table of callers")
         except FileNotFoundError:
+            if must_exist:
+                raise CallersDamaged(self._path, "the file is gone") from None
             return []
-        return table
+        try:
+            known = _TABLE.validate_json(content)
+        except ValidationError as error:
+            raise CallersDamaged(self._path, first_problem(error, "the table")) from None
+        return [entry.model_dump(mode="json", exclude_unset=True) for entry in known]
 
 
 def new_entry(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import os
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,6 +14,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from curator.new_file import write_private as write_private
 
 _AUTHORITY_DAYS, _SERVER_DAYS = 3650, 825
 CLIENT_DAYS = 365
@@ -92,21 +93,6 @@ def _will_do(path: Path, names: Iterable[str]) -> bool:
     known = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     has_names = {_general_name(name) for name in names} <= set(known)
     return has_names and certificate.not_valid_after_utc > datetime.now(UTC) + _RENEW_BEFORE
-
-
-def write_private(path: Path, data: bytes) -> None:
-    """Write a file that only the owner may read, whole or not at all.
-
-    Args:
-        path: Where to; replaced if it exists.
-        data: What to write.
-    """
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-    partial.rename(path)
 
 
 def _builder(subject: str, ends: datetime) -> x509.CertificateBuilder:

@@ -6,21 +6,19 @@ import base64
 import json
 from pathlib import Path
 
-from curator.identity.certificates import ClientCertificate, write_private
+from curator.identity.certificates import ClientCertificate
 
 
-def write_credentials(
-    path: Path,
+def credentials_file(
     *,
     analyst: str,
     secret: str | ClientCertificate,
     authority: Path,
     certificate_key: bytes,
-) -> None:
-    """Write a credentials file, readable by the owner only.
+) -> bytes:
+    """Return what a credentials file holds.
 
     Args:
-        path: Where to.
         analyst: Name of the analyst.
         secret: A bearer token, or a client certificate with its key.
         authority: PEM file of the certificate authority that signed the server's certificate.
@@ -38,4 +36,4 @@ def write_credentials(
         "certificate_authority": authority.read_text(),
         "certificate_key": base64.b64encode(certificate_key).decode(),
     }
-    write_private(path, json.dumps(content, indent=1).encode() + b"\n")
+    return json.dumps(content, indent=1).encode() + b"\n"

@@ -10,7 +10,6 @@ import hashlib
 import hmac
 import re
 import secrets
-import threading
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +17,15 @@ from typing import final
 
 from curator.clock import utc_now
 from curator.errors import Unauthenticated
-from curator.identity.callers_file import CallersFile, Entry, ListedCaller, Proof, listed, new_entry
+from curator.identity.callers_file import (
+    CallersFile,
+    Entry,
+    ListedCaller,
+    Proof,
+    listed,
+    new_entry,
+)
+from curator.identity.last_good import LastGood
 from curator.service.caller import Caller, Role
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -31,6 +38,10 @@ class CallerExists(ValueError):
 
 class NoSuchCaller(ValueError):
     """There is no caller of this name."""
+
+
+def _nothing(*_: str) -> None:
+    """Do nothing."""
 
 
 @final
@@ -46,23 +57,29 @@ class TokenTable:
         """
         self._file = CallersFile(path)
         self._clock = clock
-        self._lock = threading.Lock()
-        self._stamp: tuple[int, int] | None = None
-        self._callers: dict[tuple[Proof, str], ListedCaller] = {}
+        self._known_now = LastGood(self._file)
 
-    def add(self, name: str, role: Role, expires_at: datetime | None = None) -> str:
+    def add(
+        self,
+        name: str,
+        role: Role,
+        expires_at: datetime | None = None,
+        hand_over: Callable[[str], None] = _nothing,
+    ) -> str:
         """Add a caller who proves itself with a token.
 
         Args:
             name: As for `add_certificate`.
             role: What the caller may do.
             expires_at: When the token ends, in UTC; None for never.
+            hand_over: Given the token before it is known here: if it fails, nothing has changed.
 
         Returns:
             The token; it is not kept and cannot be shown again.
         """
         token = secrets.token_urlsafe(32)
-        self._add(name, role, (Proof.TOKEN, _hash(token.encode())), expires_at)
+        proof = (Proof.TOKEN, _hash(token.encode()))
+        self._add(new_entry(name, role, proof, expires_at), lambda: hand_over(token))
         return token
 
     def add_certificate(
@@ -76,7 +93,7 @@ class TokenTable:
             certificate: DER; its subject is the name.
             expires_at: When it ends.
         """
-        self._add(name, role, (Proof.CERTIFICATE, _hash(certificate)), expires_at)
+        self._add(new_entry(name, role, (Proof.CERTIFICATE, _hash(certificate)), expires_at))
 
     def check_new(self, name: str) -> None:
         """Check that a caller of this name can be added.
@@ -95,18 +112,33 @@ class TokenTable:
             msg = f"'{name}' has credentials already; choose another name, or rotate them"
             raise CallerExists(msg)
 
-    def rotate(self, name: str, expires_at: datetime | None = None) -> str:
+    def check_known(self, name: str) -> None:
+        """Check that there is or was a caller of this name.
+
+        Args:
+            name: Any; one that is not known is a `NoSuchCaller`.
+        """
+        _place(self._file.read(), name)
+
+    def rotate(
+        self,
+        name: str,
+        expires_at: datetime | None = None,
+        hand_over: Callable[[str], None] = _nothing,
+    ) -> str:
         """Give a caller a new token; what it had ends at once, also while the curator serves.
 
         Args:
             name: An existing caller, also a revoked one.
             expires_at: When the new token ends; None for never.
+            hand_over: As for `add`.
 
         Returns:
             The new token.
         """
         token = secrets.token_urlsafe(32)
-        self._rotate(name, (Proof.TOKEN, _hash(token.encode())), expires_at)
+        proof = (Proof.TOKEN, _hash(token.encode()))
+        self._rotate(name, proof, expires_at, lambda: hand_over(token))
         return token
 
     def rotate_certificate(self, name: str, certificate: bytes, expires_at: datetime) -> None:
@@ -181,40 +213,42 @@ class TokenTable:
             Unauthenticated: If it is nobody's, or has ended.
         """
         found = None
-        for (proof, digest), caller in self._current().items():
+        for (proof, digest), caller in self._known_now.proofs().items():
             if proof is offered[0] and hmac.compare_digest(digest, offered[1]):
                 found = caller
         if found is None or (found.expires_at is not None and self._clock() >= found.expires_at):
             raise Unauthenticated
         return Caller(found.name, found.role)
 
-    def _add(
-        self, name: str, role: Role, proof: tuple[Proof, str], expires_at: datetime | None
-    ) -> None:
+    def _add(self, entry: Entry, before_it_is_known: Callable[[], None] = _nothing) -> None:
         with self._file.changing() as table:
-            self.check_new(name)
-            table.append(new_entry(name, role, proof, expires_at))
+            self.check_new(str(entry["name"]))
+            table.append(entry)
+            before_it_is_known()
 
-    def _rotate(self, name: str, proof: tuple[Proof, str], expires_at: datetime | None) -> None:
+    def _rotate(
+        self,
+        name: str,
+        proof: tuple[Proof, str],
+        expires_at: datetime | None,
+        before_it_is_known: Callable[[], None] = _nothing,
+    ) -> None:
         with self._file.changing() as table:
             place = _place(table, name)
             role = Role(str(table[place]["role"]))
             table[place] = new_entry(name, role, proof, expires_at)
+            before_it_is_known()
 
-    def _current(self) -> dict[tuple[Proof, str], ListedCaller]:
-        stamp = self._file.stamp()
-        if stamp is None:
-            return {}
-        with self._lock:
-            if stamp != self._stamp:
-                known = [(entry, listed(entry)) for entry in self._file.read()]
-                self._callers = {
-                    (caller.proof, str(entry[caller.proof])): caller
-                    for entry, caller in known
-                    if caller.proof is not None
-                }
-                self._stamp = stamp
-            return self._callers
+    def check(self) -> None:
+        """Check, before anybody is served, that the file can be read.
+
+        A file that is not this software's, or cannot be read, is its reader's error.
+        """
+        self._known_now.proofs()
+
+    def is_intact(self) -> bool:
+        """Return whether the file is as it should be; if not, those of the last good one stay."""
+        return self._known_now.is_intact()
 
 
 def _place(table: list[Entry], name: str) -> int:

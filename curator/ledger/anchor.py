@@ -16,15 +16,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, final
 
+from curator.bounded import TooLarge, read_bounded
 from curator.errors import LedgerUnavailable
 from curator.ledger.book import Book
 from curator.ledger.chain import GENESIS
 from curator.ledger.entries import dataset_fields
+from curator.ledger.head_file import FORMAT, MOST_BYTES, checked_head
 from curator.ledger.problems import LedgerRestored
-
-_FORMAT: Final = "datasets-version-1"
+from curator.new_file import write_private
 
 
 @dataclass(slots=True)
@@ -67,12 +68,13 @@ class HeadAnchor:
             LedgerUnavailable: If the file cannot be read or is not an anchor.
         """
         try:
-            value = json.loads(self._path.read_bytes())
-            return Note(head=(int(value["seq"]), str(value["digest"])), datasets=value[_FORMAT])
+            value = checked_head(read_bounded(self._path, MOST_BYTES, "the ledger's head"))
+            return Note(head=(int(value["seq"]), str(value["digest"])), datasets=value[FORMAT])
         except FileNotFoundError:
             return Note()
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            msg = f"the ledger's head in {self._path} cannot be read; put the right file back"
+        except (OSError, ValueError, TooLarge) as error:
+            why = "" if isinstance(error, OSError) else f" ({error})"
+            msg = f"the ledger's head in {self._path} cannot be read{why}: put the right file back"
             raise LedgerUnavailable(msg) from error
 
     @contextmanager
@@ -138,15 +140,9 @@ class HeadAnchor:
 
     def _write(self, note: Note) -> None:
         seq, digest = note.head
-        value = {"seq": seq, "digest": digest, _FORMAT: note.datasets}
-        partial = self._path.with_name(f".{self._path.name}.{os.getpid()}.partial")
+        value = {"seq": seq, "digest": digest, FORMAT: note.datasets}
         try:
-            descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.write(json.dumps(value, sort_keys=True).encode())
-                stream.flush()
-                os.fsync(stream.fileno())
-            partial.rename(self._path)
+            write_private(self._path, json.dumps(value, sort_keys=True).encode())
         except OSError as error:
             msg = f"the ledger's head cannot be kept in {self._path}"
             raise LedgerUnavailable(msg) from error

@@ -84,7 +84,7 @@ def verify_export(lines: Iterable[str]) -> tuple[CheckedTotals, ...]:
         told = last["statements"]
         if last["head"] != list(head):
             _fail("the export ends before or after the head that it names")
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         msg = "the export is not whole: it ends early, or is not of lines of JSON"
         raise ChainBroken(msg) from error
     if told != _statements(book):

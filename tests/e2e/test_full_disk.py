@@ -1,4 +1,4 @@
-"""A ledger that cannot be written: nothing is answered, health says so, and all of it recovers."""
+"""A curator whose disk fails it: what is not sure is not answered, health says so, it recovers."""
 
 from __future__ import annotations
 
@@ -60,4 +60,24 @@ def test_a_disk_that_fills_up_stops_every_answer_until_there_is_room(
         again = barrier.resume_run(run.run_id)
         again.gradient(images, labels)
         assert barrier.budget("digits").spent >= spent
+    assert process.terminate() == 0
+
+
+def test_a_table_of_callers_that_is_cut_ends_nobody_s_call(
+    tmp_path: Path, serve: Callable[..., Process]
+) -> None:
+    process = serve(digits_folder(tmp_path / "curator"))
+    images, labels = batch()
+    callers = process.folder.identity / "callers.json"
+    whole = callers.read_bytes()
+    with process.connect(patience=1.0) as barrier:
+        run = barrier.open_run("digits", "dp-sinkhorn", SINKHORN, num_steps=50)
+        callers.write_bytes(whole[:-30])
+        assert health_becomes(process, NOT_SERVING)
+        run.gradient(images, labels)
+        assert barrier.budget("digits").spent > 0
+    with process.connect(patience=1.0) as barrier:  # also of a new connection
+        assert barrier.resume_run(run.run_id).next_step == 2
+    callers.write_bytes(whole)
+    assert health_becomes(process, SERVING)
     assert process.terminate() == 0

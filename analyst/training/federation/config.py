@@ -16,7 +16,6 @@ A credential is a path here; its content is read only by `analyst.client`.
 from __future__ import annotations
 
 import json
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,6 +23,7 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationE
 from pydantic.dataclasses import dataclass
 
 from analyst.client.address import address_problem
+from analyst.documents import DocumentProblem, read_bounded, toml_table
 from analyst.training.federation.errors import FederationError
 from analyst.training.federation.rule import Combine, OnLoss
 
@@ -82,15 +82,15 @@ def load_federation(path: Path) -> FederationConfig:
         FederationError: If it cannot be read, or a key is unknown, missing or wrong.
     """
     try:
-        table = tomllib.loads(path.read_text("utf-8"))
+        table = toml_table(read_bounded(path))
         for member in table.get("curator", []):
             if "credentials" in member:
                 member["credentials"] = str(path.parent / str(member["credentials"]))
         federation = _ADAPTER.validate_json(json.dumps(table, default=str), strict=True)
-    except (OSError, UnicodeDecodeError) as error:
-        message = f"cannot read {path}: {getattr(error, 'strerror', None) or 'not UTF-8 text'}"
+    except FileNotFoundError:
+        message = f"cannot read {path}: there is no such file"
         raise FederationError(message, "Check the path.") from None
-    except (tomllib.TOMLDecodeError, TypeError, AttributeError) as error:
+    except (DocumentProblem, TypeError, AttributeError) as error:
         message = f"{path} is not a federation in TOML: {error}"
         raise FederationError(message, "Correct the file at that place.") from None
     except ValidationError as error:

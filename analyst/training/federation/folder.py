@@ -11,8 +11,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Annotated, Any, Literal, final
 
+from pydantic import BaseModel, Field, TypeAdapter
+
+from analyst.documents import STRICT, DocumentProblem, parsed, read_bounded
+from analyst.new_file import write_file
 from analyst.training.federation.errors import FederationError
 from analyst.training.federation.member import Member
 from analyst.training.federation.rule import Combine, OnLoss, Rule
@@ -37,6 +41,26 @@ class SavedFederation:
     combine: Combine
     on_loss: OnLoss
     members: tuple[SavedMember, ...]
+
+
+class _MemberWords(BaseModel):
+    model_config = STRICT
+
+    name: str
+    dataset: str
+    weight: Annotated[float, Field(gt=0)]
+
+
+class _Words(BaseModel):
+    model_config = STRICT
+
+    format: Literal[1]
+    combine: Combine
+    on_loss: OnLoss
+    curators: Annotated[list[_MemberWords], Field(min_length=1)]
+
+
+_WORDS = TypeAdapter(_Words)
 
 
 @final
@@ -65,10 +89,7 @@ class FederationFolder:
             "on_loss": rule.on_loss.value,
             "curators": [_words(member) for member in members],
         }
-        self.out.mkdir(parents=True, exist_ok=True)
-        temporary = self._file.with_suffix(".tmp")
-        temporary.write_text(json.dumps(words, indent=1) + "\n")
-        temporary.replace(self._file)
+        write_file(self._file, f"{json.dumps(words, indent=1)}\n".encode(), replace=True)
 
     def load(self) -> SavedFederation:
         """Return what a resumed run keeps.
@@ -77,26 +98,17 @@ class FederationFolder:
             FederationError: If the file is missing or damaged.
         """
         try:
-            words = json.loads(self._file.read_bytes())
-            if words["format"] != _FORMAT:
-                message = f"{self._file} was written by another version"
-                raise FederationError(message, "Use the version that started the run.")
+            words = parsed(_WORDS, read_bounded(self._file))
             members = tuple(
-                SavedMember(
-                    name=str(one["name"]), dataset=str(one["dataset"]), weight=float(one["weight"])
-                )
-                for one in words["curators"]
+                SavedMember(name=one.name, dataset=one.dataset, weight=one.weight)
+                for one in words.curators
             )
-            return SavedFederation(
-                combine=Combine(words["combine"]),
-                on_loss=OnLoss(words["on_loss"]),
-                members=members,
-            )
+            return SavedFederation(combine=words.combine, on_loss=words.on_loss, members=members)
         except FileNotFoundError:
             message = f"{self.out} holds no run of several curators"
             raise FederationError(message, "Resume it with its one curator.") from None
-        except (OSError, ValueError, KeyError, TypeError):
-            message = f"{self._file} is damaged"
+        except DocumentProblem as problem:
+            message = f"{self._file} is damaged: {problem}"
             raise FederationError(message, _DAMAGED) from None
 
     def save_certificate(self, position: int, member: Member) -> Path:
@@ -111,8 +123,7 @@ class FederationFolder:
         """
         slug = re.sub(r"[^A-Za-z0-9.]+", "-", member.name).strip("-.")
         path = self.out / "certificates" / f"{position + 1}-{slug}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(member.certificate + "\n")
+        write_file(path, f"{member.certificate}\n".encode(), replace=True)
         return path
 
 

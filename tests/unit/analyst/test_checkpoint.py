@@ -16,7 +16,7 @@ def _manifest(num_updates: int) -> Manifest:
         next_step=num_updates + 1,
         num_steps=9,
         finished=False,
-        dataset={"name": "digits"},
+        dataset={"name": "digits", "channels": 1, "height": 8, "width": 8, "classes": ["0", "1"]},
         recipe={},
     )
 
@@ -75,7 +75,7 @@ def test_damage_is_found_and_the_way_back_named(
 def test_another_format_is_refused(store: CheckpointStore) -> None:
     (path,) = store.directory.glob("*3.json")
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 2}))
-    with pytest.raises(CheckpointError, match="format 2"):
+    with pytest.raises(CheckpointError, match="format: should be 1"):
         store.load()
 
 

@@ -213,8 +213,8 @@ def test_a_full_disk_is_no_fault_of_the_program(
     barrier.before_gradient = break_it
     assert _train(barrier, tmp_path / "a", *SMALL, "--steps", "2") == ExitCode.FILES
     error = capsys.readouterr().err
-    assert "error: checkpoint: No space left on device" in error
-    assert "what to do: check the path" in error
+    assert "error: checkpoint: its disk is full" in error
+    assert "what to do: Make room there" in error
     assert "to go on: analyst train --resume" in error
     assert "fault of this program" not in error
 

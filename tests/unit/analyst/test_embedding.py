@@ -15,7 +15,7 @@ from analyst.embedding.maps import feature_map
 from analyst.embedding.objective import EmbeddingObjective, class_means
 from analyst.embedding.offline import OfflineBarrier
 from analyst.embedding.sessions import resume_offline, train_offline
-from analyst.errors import RunClosed
+from analyst.errors import OutputExists, RunClosed
 from analyst.generators.generator import ImageShape
 from analyst.recipes import RecipeError, load_recipe
 from analyst.training.loop import Outcome
@@ -101,8 +101,9 @@ def test_a_file_comes_back_bit_for_bit(tmp_path: Path) -> None:
     again = load_embedding(path)
     assert torch.equal(again.sums_KR, embedding.sums_KR)
     assert (again.run_id, again.dataset, again.parameters) == ("r1", embedding.dataset, MIX)
-    with pytest.raises(EmbeddingError, match="exists"):
+    with pytest.raises(OutputExists, match="exists"):
         save_embedding(path, embedding)
+    save_embedding(path, embedding, force=True)
 
 
 def test_files_that_are_no_embedding_are_refused(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def _images(path: Path, seed: int, *, num: int = 60, channels: int = 1) -> Path:
     labels = np.arange(num) % 3
     for image, label in zip(images, labels, strict=True):
         image[:, :, label] = 250
-    save_images(path, LabelledImages(images, labels.astype(np.int64)))
+    save_images(path, LabelledImages(images, labels.astype(np.int64)), force=True)
     return path
 
 
@@ -153,7 +153,8 @@ def test_an_open_run_has_no_certificate_yet(tmp_path: Path) -> None:
 
 def _add_checkpoint(run: Path, run_id: str) -> None:
     words: dict[str, Any] = {"num_updates": 0, "next_step": 1, "num_steps": 3, "finished": False}
-    manifest = Manifest(run_id=run_id, dataset={}, recipe={}, **words)
+    facts = {"name": "digits", "channels": 1, "height": 8, "width": 8, "classes": ["0", "1"]}
+    manifest = Manifest(run_id=run_id, dataset=facts, recipe={}, **words)
     checkpoint_store(run).save({"x": torch.zeros(1)}, manifest)
 
 
@@ -168,7 +169,7 @@ def test_images_are_shown_beside_their_own_run_only(
     (tensors,) = (run / "checkpoints").glob("*.safetensors")
     tensors.unlink()  # whose generator made them is asked of the manifest alone
     images = _images(tmp_path / "s.npz", 0)
-    save_images(images, dataclasses.replace(load_images(images), run_id=says))
+    save_images(images, dataclasses.replace(load_images(images), run_id=says), force=True)
     argv = ["evaluate", str(images), "--test", str(images), "--run", str(run)]
     assert main([*argv, "--classifier", "logistic"]) == code
     captured = capsys.readouterr()

@@ -8,6 +8,7 @@ import re
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 
@@ -54,14 +55,14 @@ def options(text: str) -> SourceOptions:
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     if os.geteuid() == 0:  # permissions do not hold for root
-        read = Path.read_bytes
+        opened = Path.open
 
-        def read_bytes(path: Path) -> bytes:
-            if path.stat().st_mode & 0o400 == 0:
+        def open_if_readable(path: Path, mode: str = "r", **options: Any) -> IO[Any]:
+            if "r" in mode and path.stat().st_mode & 0o400 == 0:
                 raise PermissionError(13, "Permission denied")
-            return read(path)
+            return opened(path, mode, **options)
 
-        monkeypatch.setattr(Path, "read_bytes", read_bytes)
+        monkeypatch.setattr(Path, "open", open_if_readable)
     folder = tmp_path / "photos"
     write_intact(folder)
     return folder

@@ -153,7 +153,7 @@ def test_a_table_may_lie_in_the_folder(root: Path, tmp_path: Path) -> None:
         ("l.csv", b'path,label\n"1/c.png,1\n', "not a CSV file"),
         ("l.csv", b"path,label\n\xff\xfe,1\n", "save it as 'CSV UTF-8'"),
         ("l.xlsx", b"PK", r"takes a \.csv or a \.parquet file"),
-        ("gone/l.csv", None, "cannot be read"),
+        ("gone/l.csv", None, "there is no such file"),
     ],
 )
 def test_tables_that_cannot_be_read(

@@ -49,8 +49,8 @@ def test_idx_plain_and_gzipped(tmp_path: Path, images_file: Path) -> None:
         (b"\0\0\x08\0", "magic"),
         (b"\0\0\x08\x03\0\0\0\x01", "header is truncated"),
         (idx_bytes(IMAGES)[:-1], "60 bytes, the file holds 59"),
-        (idx_bytes(IMAGES) + b"x", "60 bytes, the file holds 61"),
-        (b"\0\0\x08\x03" + b"\xff" * 12, "declares"),
+        (idx_bytes(IMAGES) + b"x", "60 bytes, the file holds more"),
+        (b"\0\0\x08\x03" + b"\xff" * 12, "would unpack to"),
     ],
 )
 def test_a_damaged_idx_file_is_refused(tmp_path: Path, content: bytes, words: str) -> None:

@@ -303,7 +303,7 @@ def test_add_prints_what_was_asked(
         ("--image-shape 1x0x8", "--image-shape must be CHANNELSxHEIGHTxWIDTH"),
         ("--image-shape 3x8x8 --convert grey", "--convert grey gives 1 channels"),
         ("--resize fit", "--resize fit needs --image-shape"),
-        ("--labels gone.csv", "gone.csv: cannot be read"),
+        ("--labels gone.csv", "gone.csv: there is no such file"),
         ("--groups-key who", "from --labels FILE"),
     ],
 )

@@ -66,6 +66,7 @@ def test_a_name_is_checked_before_a_certificate_is_made(
 ) -> None:
     for name in ("../alice", "Alice"):
         assert run(folder, "add", name, "--certificate") == ExitCode.FAILED
+    assert run(folder, "rotate", "a/nobody") == ExitCode.FAILED
     assert run(folder, "rotate", "nobody", "--certificate") == ExitCode.FAILED
     assert "nobody" in capsys.readouterr().err
     assert list((folder.root / "analysts").iterdir()) == []
