@@ -67,6 +67,7 @@ class Curator:
     tenure: Tenure
     noise: PrefetchedNoise
     draining: threading.Event
+    look_at_stored_images: Callable[[], None]
     end_idle_runs: Callable[[], None]
     end_setups: Callable[[], None]
     relinquish_runs: Callable[[], None]
@@ -87,6 +88,7 @@ class Curator:
         ended_idle = time.monotonic()
         while not self.draining.wait(_WATCH_SECONDS) and not self.tenure.is_lost():
             self.rpc.set_serving(serving=self.ledger.is_writable())
+            self.look_at_stored_images()
             if time.monotonic() - ended_idle >= _IDLE_CHECK_SECONDS:
                 self.end_idle_runs()
                 ended_idle = time.monotonic()
@@ -196,6 +198,7 @@ def create_curator(
         tenure=tenure,
         noise=noise,
         draining=draining,
+        look_at_stored_images=context.look_at_stored_images,
         end_idle_runs=IdleRuns(context, config.limits.idle_hours * 3600).end,
         end_setups=context.setups.stop,
         relinquish_runs=lambda: relinquish_runs(context),
