@@ -25,6 +25,7 @@ AnalystError
         |-- RunClosed
         |-- DatasetPaused     for a while
         |-- DatasetRetired    for ever
+        |-- DatasetOutOfService its stored images need the steward
         |-- TooManyRuns
         |-- TooMuchState
         |-- NotPermitted
@@ -218,6 +219,10 @@ class DatasetPaused(Refused):
 
 class DatasetRetired(Refused):
     """The steward has retired the data set for ever."""
+
+
+class DatasetOutOfService(Refused):
+    """The data set's stored images need the steward; runs stay open and can be resumed."""
 
 
 class TooManyRuns(Refused):

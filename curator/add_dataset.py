@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,16 +12,17 @@ from curator.administer import administer
 from curator.administration.commands import Register
 from curator.config import load_config
 from curator.data.capacity import check_capacity
-from curator.data.errors import SourceError
 from curator.data.groups import limit_groups
 from curator.data.options import Progress, SourceOptions, no_progress
+from curator.data.overlap import MOST_SHARED, Overlap
 from curator.data.preflight import check_source
 from curator.data.source import ingest_source
-from curator.data.store import content_fingerprint, sweep_partial, write_store
+from curator.data.store import sweep_partial, write_store
 from curator.data.survey import Survey
 from curator.folder import CuratorFolder
-from curator.identity.certificates import write_private
+from curator.known_images import KnownImages
 from curator.ledger.ledger import DatasetExists
+from curator.ledger.records import DatasetState
 from curator.open_ledger import open_ledger_reader
 from curator.privacy.facts import DatasetFacts
 
@@ -33,6 +33,19 @@ class Added:
 
     lines: tuple[str, ...]
     survey: Survey
+    overlaps: tuple[Overlap, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Choices:
+    """What the steward may choose for ever beside the public facts.
+
+    `favourite` is the order that the budget's rule favours, None for what suits Gaussians best;
+    `most_shared` the part of the images that may have a budget already.
+    """
+
+    favourite: float | None = None
+    most_shared: float = MOST_SHARED
 
 
 def add_dataset(
@@ -41,7 +54,7 @@ def add_dataset(
     source: str,
     options: SourceOptions | None = None,
     progress: Progress = no_progress,
-    favourite: float | None = None,
+    choices: Choices | None = None,
 ) -> Added:
     """Add a data set, also to a curator that is serving; an interrupted command leaves nothing.
 
@@ -51,19 +64,21 @@ def add_dataset(
         source: Where the images are; see `curator.data.readers` and `curator.data.source`.
         options: How to read it.
         progress: Told how many image files of how many are done.
-        favourite: The order that the budget's rule favours; by default what suits Gaussians best.
+        choices: Which order the budget favours, and how many images may be known already.
 
     Returns:
         The preflight's report, for the steward alone.
 
     Raises:
         SourceError: If the source cannot be read, does not fit the declaration, or is known under
-            another name, or the capacity would cut most samples.
+            another name, or shares too many images with known ones, or the capacity would cut most
+            samples.
         DatasetExists: If the name is taken; a budget never changes.
     """
     with _alone(folder):
-        registered = _registered_names(folder)
-        if facts.name in registered:
+        choices = choices or Choices()
+        states = _registered(folder)
+        if facts.name in {state.registration.name for state in states}:
             msg = f"'{facts.name}' is registered already; its budget and facts never change"
             raise DatasetExists(msg)
         check_capacity(facts)
@@ -71,32 +86,17 @@ def add_dataset(
         sweep_partial(datasets)
         images, survey = ingest_source(source, options or SourceOptions(), datasets, progress)
         lines = check_source(images, facts)
-        fingerprint = content_fingerprint(images, folder.fingerprint_key.read_bytes())
-        known = {name: value for name, value in _fingerprints(folder).items() if name in registered}
-        _check_new(fingerprint, known)
+        known = KnownImages(folder)
+        hashes = known.hashes(images)
+        overlaps, told = known.compare(images, hashes, states, choices.most_shared)
         if facts.max_records_per_group is not None:
             images = limit_groups(images, facts.max_records_per_group, datasets)
         with _taken_back(folder, facts.name):
             write_store(folder.images(facts.name), images)
-            named = known | {facts.name: fingerprint}
-            write_private(folder.fingerprints, json.dumps(named).encode())
-            administer(folder, Register(facts=facts, favourite=favourite))
-    return Added(lines=lines, survey=survey)
-
-
-def _check_new(fingerprint: str, known: dict[str, str]) -> None:
-    """Check that no data set has the same content.
-
-    Raises:
-        SourceError: If one has.
-    """
-    for name, value in known.items():
-        if value == fingerprint:
-            msg = (
-                f"the same images are registered as '{name}': a second budget for them would "
-                "double what is released about the same people"
-            )
-            raise SourceError(msg)
+            known.keep(facts.name, hashes)
+            administer(folder, Register(facts=facts, favourite=choices.favourite))
+    lines += (*(overlap.line for overlap in overlaps), *told)
+    return Added(lines=lines, survey=survey, overlaps=overlaps)
 
 
 @contextmanager
@@ -108,8 +108,9 @@ def _taken_back(folder: CuratorFolder, name: str) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        if name not in _registered_names(folder):
+        if name not in {state.registration.name for state in _registered(folder)}:
             shutil.rmtree(path, ignore_errors=True)
+            KnownImages(folder).forget(name)
         raise
 
 
@@ -121,17 +122,9 @@ def _alone(folder: CuratorFolder) -> Iterator[None]:
         yield
 
 
-def _registered_names(folder: CuratorFolder) -> set[str]:
+def _registered(folder: CuratorFolder) -> tuple[DatasetState, ...]:
     ledger = open_ledger_reader(folder, load_config(folder.config))
     try:
-        return {state.registration.name for state in ledger.datasets()}
+        return tuple(ledger.datasets())
     finally:
         ledger.close()
-
-
-def _fingerprints(folder: CuratorFolder) -> dict[str, str]:
-    """Return fingerprints of data sets whose images are stored."""
-    if not folder.fingerprints.exists():
-        return {}
-    known: dict[str, str] = json.loads(folder.fingerprints.read_bytes())
-    return known

@@ -70,6 +70,7 @@ class Curator:
     tokens: TokenTable
     draining: threading.Event
     solver: Choice
+    look_at_stored_images: Callable[[], None]
     end_idle_runs: Callable[[], None]
     end_setups: Callable[[], None]
     relinquish_runs: Callable[[], None]
@@ -90,6 +91,7 @@ class Curator:
         ended_idle = time.monotonic()
         while not self.draining.wait(_WATCH_SECONDS) and not self.tenure.is_lost():
             self.rpc.set_serving(serving=self.ledger.is_writable() and self.tokens.is_intact())
+            self.look_at_stored_images()
             if time.monotonic() - ended_idle >= _IDLE_CHECK_SECONDS:
                 self.end_idle_runs()
                 ended_idle = time.monotonic()
@@ -204,6 +206,7 @@ def create_curator(
         tokens=tokens,
         draining=draining,
         solver=solver,
+        look_at_stored_images=context.look_at_stored_images,
         end_idle_runs=IdleRuns(context, config.limits.idle_hours * 3600).end,
         end_setups=context.setups.stop,
         relinquish_runs=lambda: relinquish_runs(context),

@@ -13,6 +13,7 @@ from curator.cli_commands import command
 from curator.cli_doctor import NeedsAttention
 from curator.cli_parser import build_parser
 from curator.cli_suggest import parse_or_suggest
+from curator.core_dumps import forbid_core_dumps
 from curator.errors import CuratorError, LedgerUnavailable
 from curator.identity.listen import PortUnavailable
 from curator.ledger.problems import (
@@ -54,6 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         argcomplete.autocomplete(parser)
     arguments = parse_or_suggest(parser, argv)
+    forbid_core_dumps()
     try:
         command(arguments.command)(arguments)
     except KeyboardInterrupt:

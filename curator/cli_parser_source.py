@@ -83,6 +83,14 @@ def _declarations(add: argparse.ArgumentParser) -> None:
         help="weigh the orders of the accounting, for ever, as suits this recipe best; by default "
         "as suits Gaussian releases (sampled steps with little noise gain much)",
     )
+    add.add_argument(
+        "--max-shared",
+        type=rate,
+        default=0.5,
+        metavar="PART",
+        help="refuse it if more than this part of its images, or of those of a smaller data set, "
+        "has a budget already (%(default)s); the very same images are refused in any case",
+    )
     facts = add.add_argument_group("public facts (no defaults)")
     facts.add_argument(
         "--classes",

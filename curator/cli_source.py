@@ -53,7 +53,7 @@ def _check_source(arguments: Namespace) -> None:
 
 
 def _add_dataset(arguments: Namespace) -> None:
-    from curator.add_dataset import add_dataset  # torch, seconds
+    from curator.add_dataset import Choices, add_dataset  # torch, seconds
     from curator.data.report import PRIVATE, report_lines
 
     folder = folder_of(arguments)
@@ -68,13 +68,15 @@ def _add_dataset(arguments: Namespace) -> None:
         "interrupted; 'curator dataset list' says whether the data set was added, and unless it "
         "was, nothing is left of it"
     ):
+        choices = Choices(favourite=favourite, most_shared=_share(arguments.max_shared))
         added = add_dataset(
-            folder, facts, arguments.source, options, progress_for(arguments), favourite
+            folder, facts, arguments.source, options, progress_for(arguments), choices
         )
     warning = capacity_warning(facts)
     if warning is not None:
         sys.stderr.write(f"curator: warning: {warning}\n")
-    survey = added.survey.as_json() | {"note": PRIVATE}
+    shared = {overlap.name: overlap.shared for overlap in added.overlaps}
+    survey = added.survey.as_json() | {"shared": shared, "note": PRIVATE}
     screen = Screen.of(arguments)
     screen.answer({"public": facts.model_dump(mode="json"), "private": survey})
     root = quote(str(folder.root))
@@ -87,6 +89,18 @@ def _add_dataset(arguments: Namespace) -> None:
         *favours,
         f"next: curator analyst add NAME --dir {root}; curator serve --dir {root}",
     )
+
+
+def _share(part: float) -> float:
+    """Check a part of a whole.
+
+    Raises:
+        UsageProblem: If it is none.
+    """
+    if not 0 <= part <= 1:
+        msg = "--max-shared must be from 0 to 1"
+        raise UsageProblem(msg)
+    return part
 
 
 def source_options(arguments: Namespace) -> SourceOptions:

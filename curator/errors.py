@@ -14,6 +14,7 @@
     |   |-- RunClosed            FAILED_PRECONDITION
     |   |-- DatasetPaused        FAILED_PRECONDITION by the steward; runs stay open
     |   |-- DatasetRetired       FAILED_PRECONDITION for ever
+    |   |-- DatasetOutOfService  FAILED_PRECONDITION its stored images need the steward
     |   |-- TooManyRuns          FAILED_PRECONDITION this analyst has too many open at once
     |   |-- TooMuchState         FAILED_PRECONDITION no room for what this run would remember
     |   |-- NotPermitted         PERMISSION_DENIED   not for this role
@@ -31,8 +32,9 @@ The text of an instance is for the steward's own log.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Final
+
+from curator.privacy.budget import BudgetNumbers as BudgetNumbers
 
 _LONGEST_DETAIL: Final = 400  # over gRPC it travels four times, and all must fit into 8 KiB
 
@@ -133,18 +135,6 @@ class Refusal(CuratorError):
     remedy = "Ask the steward about the policy of this data set."
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BudgetNumbers:
-    """The numbers of a refusal, all in epsilon at the data set's delta; public ledger facts."""
-
-    budget: float
-    spent: float  # by steps that may have been answered
-    reserved: float  # spent and all open runs together
-    asked: float  # what the refused request would bring the total to
-    remaining: float
-    delta: float
-
-
 class BudgetExhausted(Refusal):
     """The data set cannot afford what was asked."""
 
@@ -200,6 +190,14 @@ class DatasetRetired(Refusal):
     reason = "DATASET_RETIRED"
     public_message = "The steward has retired this data set; nothing was charged."
     remedy = "Choose another data set; budgets and certificates of this one can still be read."
+
+
+class DatasetOutOfService(Refusal):
+    """The stored images are damaged as a whole, by a cause that no single record decides."""
+
+    reason = "DATASET_OUT_OF_SERVICE"
+    public_message = "The stored images of this data set need the steward; nothing was charged."
+    remedy = "Tell the steward. Runs stay open: resume the run when the data set is back."
 
 
 class TooManyRuns(Refusal):

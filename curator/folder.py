@@ -76,13 +76,21 @@ class CuratorFolder:
 
     @property
     def fingerprint_key(self) -> Path:
-        """The key of content fingerprints."""
+        """The key of image hashes."""
         return self.identity / "fingerprint.key"
 
     @property
     def fingerprints(self) -> Path:
-        """Keyed fingerprints of known content, by data set."""
+        """Keyed fingerprints that earlier versions kept of images with labels, by data set."""
         return self.identity / "fingerprints.json"
+
+    def image_hashes(self, name: str) -> Path:
+        """Return where keyed hashes of a data set's images are kept, also once it was erased.
+
+        Args:
+            name: The data set.
+        """
+        return self.identity / "image-hashes" / name
 
     @property
     def tls(self) -> TlsFiles:

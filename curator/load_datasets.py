@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 
 from curator.data.errors import SourceError
@@ -9,6 +10,7 @@ from curator.data.sampling import PrivateRecords
 from curator.data.store import open_store
 from curator.errors import UnknownDataset
 from curator.folder import CuratorFolder
+from curator.known_images import complete_hashes
 from curator.ledger.problems import LedgerConflict
 from curator.ledger.records import DatasetState, DatasetStatus
 from curator.ledger.sql import SqlLedger
@@ -17,9 +19,13 @@ from curator.service.context import ServedDataset
 from curator.service.rehearsal import check_not_mixed
 from curator.service.state_folder import StateFolder
 
+_logger = logging.getLogger(__name__)
+
 
 def load_datasets(folder: CuratorFolder, ledger: SqlLedger) -> dict[str, ServedDataset]:
     """Open every data set that the ledger knows, checking the stored images.
+
+    One that is damaged is out of service, and the others are served.
 
     Args:
         folder: Where the images are.
@@ -29,12 +35,11 @@ def load_datasets(folder: CuratorFolder, ledger: SqlLedger) -> dict[str, ServedD
         The data sets by name.
 
     Raises:
-        SourceError: If stored images are damaged, or have another unit than the ledger says.
         LedgerConflict: If there are private data and a rehearsal.
     """
     states = ledger.datasets()
     check_not_mixed(state.registration.name for state in states)
-    return {state.registration.name: _load(folder, state) for state in states}
+    return {state.registration.name: _loaded_or_damaged(folder, state) for state in states}
 
 
 def load_dataset(folder: CuratorFolder, ledger: SqlLedger, name: str) -> ServedDataset | None:
@@ -57,6 +62,16 @@ def load_dataset(folder: CuratorFolder, ledger: SqlLedger, name: str) -> ServedD
         return None
 
 
+def _loaded_or_damaged(folder: CuratorFolder, state: DatasetState) -> ServedDataset:
+    try:
+        return _load(folder, state)
+    except SourceError as problem:  # its words name the folder and what to do, and no record
+        name = state.registration.name
+        _logger.error("data set %s is out of service: %s", name, problem)  # noqa: TRY400
+        facts = DatasetFacts.model_validate_json(state.registration.facts_json)
+        return ServedDataset(facts=facts, records=None, is_damaged=True)
+
+
 def _load(folder: CuratorFolder, state: DatasetState) -> ServedDataset:
     """Open one data set; an erased one has no records, and loses what a crash left of them.
 
@@ -65,12 +80,19 @@ def _load(folder: CuratorFolder, state: DatasetState) -> ServedDataset:
     """
     facts = DatasetFacts.model_validate_json(state.registration.facts_json)
     path = folder.images(facts.name)
+    for told in complete_hashes(folder, facts.name):  # first: an erased one's are kept, too
+        _logger.warning("%s", told)
     if state.status is DatasetStatus.ERASED:
         shutil.rmtree(path, ignore_errors=True)
         StateFolder(folder.states).forget_dataset(facts.name)
         return ServedDataset(facts=facts, records=None)
     images = open_store(path)
     if images.max_per_group != facts.max_records_per_group:
-        msg = f"{facts.name}: the stored images have another unit than the ledger says"
+        msg = f"{path}: the stored images have another unit than the ledger says; restore them"
         raise SourceError(msg)
-    return ServedDataset(facts=facts, records=PrivateRecords(images, facts.max_size))
+    try:
+        records = PrivateRecords(images, facts.max_size)
+    except ValueError:
+        msg = f"{path}: the stored images do not fit the declared facts; restore them"
+        raise SourceError(msg) from None
+    return ServedDataset(facts=facts, records=records)

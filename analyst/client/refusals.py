@@ -33,6 +33,7 @@ REFUSALS: Final[dict[str, type[RequestRefused]]] = {
     "RUN_CLOSED": errors.RunClosed,
     "DATASET_PAUSED": errors.DatasetPaused,
     "DATASET_RETIRED": errors.DatasetRetired,
+    "DATASET_OUT_OF_SERVICE": errors.DatasetOutOfService,
     "TOO_MANY_RUNS": errors.TooManyRuns,
     "TOO_MUCH_STATE": errors.TooMuchState,
     "NOT_PERMITTED": errors.NotPermitted,

@@ -18,6 +18,7 @@ from curator.administration.commands import (
 )
 from curator.administration.known import check_analyst, known_dataset
 from curator.folder import CuratorFolder
+from curator.known_images import complete_hashes
 from curator.ledger.entries import CapLowered, Decision, PolicySet, ShareSet, StatusSet
 from curator.ledger.ledger import DatasetRegistration, DatasetState, DatasetStatus
 from curator.service.context import Context
@@ -70,10 +71,12 @@ def execute(context: Context, folder: CuratorFolder, command: Command) -> tuple[
     if isinstance(command, SetShare):
         check_analyst(folder, command.analyst)
     state = decide(context, _decision(context, command))
+    lost: tuple[str, ...] = ()
     if isinstance(command, Erase):
+        lost = complete_hashes(folder, command.dataset)
         shutil.rmtree(folder.images(command.dataset), ignore_errors=True)
         StateFolder(folder.states).forget_dataset(command.dataset)
-    return tuple(_told(context, command, state))
+    return (*_told(context, command, state), *lost)
 
 
 def _decision(context: Context, command: Decided) -> Decision:

@@ -36,6 +36,10 @@ class Records(Protocol):
         """Return every record once."""
         ...
 
+    def is_whole(self) -> bool:
+        """Return whether all records are still there."""
+        ...
+
 
 class CanaryFailure(RuntimeError):
     """The failing record was computed with."""
@@ -101,6 +105,10 @@ class FailingRecords:
         """Return the others' batches, then one with the failing record."""
         yield from self._others.batches(rows)
         yield self._failing(rows)
+
+    def is_whole(self) -> bool:
+        """Return whether the others are still there."""
+        return self._others.is_whole()
 
     def _failing(self, rows: int) -> Private[RecordBatch]:
         levels = torch.zeros((rows, self._dimension), dtype=torch.uint8)

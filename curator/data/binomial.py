@@ -7,6 +7,7 @@ Statement and proof: sampling.md. Nothing here is floating point: a float64 inve
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -20,7 +21,10 @@ TABLE_WORDS = 2
 _WORD_BITS = 64
 _WEIGHT_BITS = 256  # fixed point of the weights, relative to the mode's
 _LEAST_DEPTH = 12  # so that all but very large sets are searched equally deep
-_CUT_BITS = 200  # weights below 2^-200 of the mode's are left out
+_CUT_BITS = 200  # weights below 2^-200 of the mode's are left out, of the largest set allowed
+_HIDING = 1 << 512  # added where integers are smaller for some sizes of a set than for others
+
+_Ratio = Callable[[int, int], tuple[int, int]]  # of a mode and a step from it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,56 +51,93 @@ class CountTable:
 
 
 @functools.lru_cache(maxsize=16)
-def count_table(num_units: int, rate: SamplingRate) -> CountTable:
+def count_table(num_units: int, rate: SamplingRate, max_units: int) -> CountTable:
     """Return the table of Bin(num_units, rate), computed with integers alone.
 
     Args:
-        num_units: Units in the data set.
+        num_units: Units in the data set; private.
         rate: Below 1.
+        max_units: Public upper bound of them.
 
     Returns:
-        The table, kept for every later step.
+        The table, kept for every later step. How many entries it has, and how many integers of
+        which length are divided for it, follows from the rate and the bound.
     """
-    lowest, weights = _weights(num_units, rate.numerator)
+    down, up = _reach(max_units, rate.numerator)
+    mode = _mode(num_units, rate.numerator)
+    weights = [
+        *_fall(mode, down, functools.partial(_below, num_units, rate.numerator))[::-1],
+        1 << _WEIGHT_BITS,
+        *_fall(mode, up, functools.partial(_above, num_units, rate.numerator)),
+    ]
     above = list(accumulate(reversed(weights)))[::-1]  # above[i]: the weights from entry i on
-    entries = [(part << TABLE_BITS) // above[0] for part in above[1:]]
+    entries = [_rounded_down(part, above[0]) for part in above[1:]]
     length = (1 << max(len(entries).bit_length(), _LEAST_DEPTH)) - 1
     padding = (0,) * (length - len(entries))
-    return CountTable(lowest=lowest, entries=(*entries, *padding))
+    return CountTable(lowest=mode - down, entries=(*entries, *padding))
 
 
-def _weights(num_units: int, taken: int) -> tuple[int, list[int]]:
-    """Return the first count of the window and the weights of its counts, 2^256 at the mode.
+@functools.lru_cache(maxsize=16)
+def _reach(max_units: int, taken: int) -> tuple[int, int]:
+    """Return how far below and above the mode counts matter, of so many units or fewer.
 
-    Going away from the mode each ratio is at most 1, so a weight is below its exact value by at
-    most one unit for each step from the mode.
+    The weights of fewer units fall as fast, but for one step: see sampling.md.
     """
-    left = (1 << _WORD_BITS) - taken
-    mode = (num_units + 1) * taken >> _WORD_BITS
-    least = 1 << (_WEIGHT_BITS - _CUT_BITS)
-    down = [1 << _WEIGHT_BITS]
-    for count in range(mode, 0, -1):
-        weight = down[-1] * count * left // ((num_units - count + 1) * taken)
-        if weight < least:
-            break
-        down.append(weight)
-    up: list[int] = []
-    weight = down[0]
-    for count in range(mode, num_units):
-        weight = weight * (num_units - count) * taken // ((count + 1) * left)
-        if weight < least:
-            break
-        up.append(weight)
-    return mode - len(down) + 1, down[::-1] + up
+    mode, least = _mode(max_units, taken), 1 << (_WEIGHT_BITS - _CUT_BITS)
+    reach = []
+    for ratio, most in ((_below, mode), (_above, max_units - mode)):
+        weights = _fall(mode, most, functools.partial(ratio, max_units, taken), least)
+        reach.append(len(weights) + 1)
+    return reach[0], reach[1]
 
 
-def draw_count(num_units: int, rate: SamplingRate, noise: NoiseSource) -> int:
+def _mode(num_units: int, taken: int) -> int:
+    return (num_units + 1) * taken >> _WORD_BITS
+
+
+def _below(num_units: int, taken: int, mode: int, step: int) -> tuple[int, int]:
+    """Return P(count - 1) / P(count) at `step` below the mode, 0 from the count 0 on."""
+    count = max(mode - step, 0)
+    return count * ((1 << _WORD_BITS) - taken), (num_units - count + 1) * taken
+
+
+def _above(num_units: int, taken: int, mode: int, step: int) -> tuple[int, int]:
+    """Return P(count + 1) / P(count) at `step` above the mode, 0 from the last count on."""
+    count = min(mode + step, num_units)
+    return (num_units - count) * taken, (count + 1) * ((1 << _WORD_BITS) - taken)
+
+
+def _fall(mode: int, most: int, ratio: _Ratio, least: int = 0) -> list[int]:
+    """Return weights going away from the mode, whose weight is 2^256: so many, or to the least.
+
+    Each ratio is at most 1, so a weight is below its exact value by at most one unit for each step
+    from the mode. A weight is kept with 2^512 added, so that a small one takes no less time:
+    floor((w + 2^512) a / b + 2^512 (b - a) / b) is floor(w a / b) + 2^512.
+    """
+    weights, weight = [], _HIDING + (1 << _WEIGHT_BITS)
+    for step in range(most):
+        numerator, denominator = ratio(mode, step)
+        rest = (denominator - numerator) * _HIDING
+        weight = (weight * numerator + rest) // denominator
+        if weight < _HIDING + least:
+            break
+        weights.append(weight - _HIDING)
+    return weights
+
+
+def _rounded_down(part: int, whole: int) -> int:
+    """Return floor(2^128 part / whole), for a small part in the same time."""
+    return ((part << TABLE_BITS) + whole * _HIDING) // whole - _HIDING
+
+
+def draw_count(num_units: int, rate: SamplingRate, noise: NoiseSource, max_units: int) -> int:
     """Draw how many units a Poisson sample has.
 
     Args:
-        num_units: Units in the data set.
+        num_units: Units in the data set; private.
         rate: Probability of each unit.
         noise: Secret randomness; two words, whatever the rate and the data set.
+        max_units: Public upper bound of the units, which decides how much work it is.
 
     Returns:
         A draw of Bin(num_units, rate), not cut to any capacity.
@@ -109,4 +150,4 @@ def draw_count(num_units: int, rate: SamplingRate, noise: NoiseSource) -> int:
     high, low = noise.uniform_words(TABLE_WORDS).numpy().view(np.uint64).tolist()
     if rate.numerator == 1 << _WORD_BITS:
         return num_units
-    return count_table(num_units, rate).invert(high << _WORD_BITS | low)
+    return count_table(num_units, rate, max_units).invert(high << _WORD_BITS | low)

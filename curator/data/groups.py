@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from curator.data.images import LabelledImages
 from curator.data.scratch import gathered
+from curator.data.store import StoredImages
 
 Indices = npt.NDArray[np.int64]
 
@@ -60,7 +61,7 @@ class Units:
     starts: Indices | None = None  # U + 1 entries
 
     @classmethod
-    def of(cls, images: LabelledImages) -> Units:
+    def of(cls, images: LabelledImages | StoredImages) -> Units:
         """Return the units of stored records.
 
         Args:

@@ -9,7 +9,7 @@ class here beside `PrivateRecords`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import final
 
@@ -21,24 +21,31 @@ from curator.data.binomial import draw_count
 from curator.data.drawn_ahead import DrawnAhead, Places
 from curator.data.groups import Indices, Units
 from curator.data.images import LabelledImages
+from curator.data.store import StoredImages
+from curator.data.stored_rows import Levels, StoredRows
 from curator.data.subset import ordered_subset
+from curator.errors import DatasetOutOfService
 from curator.privacy.event import SamplingRate
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.records import RecordBatch
+
+Copied = tuple[np.ndarray, np.ndarray]
+"""Levels and labels of some rows, in memory of their own."""
 
 
 @final
 class PrivateRecords:
     """The private records of one data set; hands out nothing but sealed batches."""
 
-    def __init__(self, images: LabelledImages, max_units: int | None = None) -> None:
-        """Take the stored images; they stay memory-mapped.
+    def __init__(self, images: LabelledImages | StoredImages, max_units: int | None = None) -> None:
+        """Take images; stored ones stay on the disk.
 
         Args:
             images: The records, and their groups if groups are the unit.
             max_units: Public upper bound of the number of units; it decides how long passing over
-                the whole set takes. By default the true number, for sets that are public.
+                the whole set takes, and counting a sample. By default the true number, for sets
+                that are public.
 
         Raises:
             ValueError: If their groups are damaged, or there are more units than the bound.
@@ -49,10 +56,12 @@ class PrivateRecords:
         if self._units.num_units > self._max_units:
             msg = "there are more units than the declared bound"
             raise ValueError(msg)
-        levels = images.levels.reshape(len(images.levels), math.prod(images.levels.shape[1:]))
+        self._stored = images.levels if isinstance(images, StoredImages) else None
         # an empty set gets a row to read, which is never sampled, so that it takes the same path
-        self._levels = levels if len(levels) else np.zeros((1, levels.shape[1]), dtype=np.uint8)
-        self._labels = images.labels if len(levels) else np.zeros(1, dtype=np.int64)
+        self._levels, self._labels = _rows(images), images.labels
+        if not len(images.labels):
+            self._levels = np.zeros((1, self._levels.shape[1]), dtype=np.uint8)
+            self._labels = np.zeros(1, dtype=np.int64)
 
     def __repr__(self) -> str:
         """Return a constant, whatever is inside."""
@@ -77,14 +86,20 @@ class PrivateRecords:
             batch (ACCOUNTING 1.5). As many units are drawn and as many rows copied whatever the
             sample's size. A record that cannot be read is left out of the batches it is sampled
             into, alone, instead of raising: an error that depends on what was sampled would be a
-            release.
+            release. A file that was cut has lost records that do not say so themselves; the batch
+            is empty then, whatever was sampled.
         """
         try:
             places = self._ahead.take(rate, capacity)
             rows, units = places or self._drawn(rate, capacity, noise)
-            return Private(self._gather(rows, units))
+            batch = self._gather(rows, units)
+            return Private(batch if self.is_whole() else self._empty(capacity))
         except Exception:  # noqa: BLE001 - see Privacy above
             return Private(self._empty(capacity))
+
+    def is_whole(self) -> bool:
+        """Return whether all records are still there; it looks at the file's length alone."""
+        return self._stored is None or self._stored.is_whole()
 
     def draw_ahead(self, rate: SamplingRate, capacity: int, noise: NoiseSource) -> None:
         """Draw the places of a sample that some later batch will have; reads no record.
@@ -109,30 +124,39 @@ class PrivateRecords:
         Yields:
             As many sealed batches as the declared bound of units could fill, the last ones empty:
             their number is public.
+
+        Raises:
+            DatasetOutOfService: If the file was cut, whatever is in the batches.
         """
         most = self._units.most_rows
         rows = max(rows, most)
         start = 0
         for _ in range(math.ceil(self._max_units * most / (rows - most + 1))):
             stop = self._units.after(start, rows)
-            yield Private(self._gather(*self._units.place(np.arange(start, stop), rows)))
+            places = self._units.place(np.arange(start, stop), rows)
+            batch = self._gather(*places, self._copied_side_by_side)
+            if not self.is_whole():
+                raise DatasetOutOfService
+            yield Private(batch)
             start = stop
 
     def _drawn(self, rate: SamplingRate, capacity: int, noise: NoiseSource) -> Places:
         """Return the record of each place, and its unit's position: -1 where none was sampled."""
-        count = draw_count(self._units.num_units, rate, noise)
+        count = draw_count(self._units.num_units, rate, noise, self._max_units)
         drawn = ordered_subset(max(self._units.num_units, 1), capacity, noise)
         rows, units = self._units.place(drawn, capacity)
         return rows, np.where(units < count, units, -1)
 
-    def _gather(self, rows: Indices, units: Indices) -> RecordBatch:
+    def _gather(
+        self, rows: Indices, units: Indices, copied: Callable[[Indices], Copied] | None = None
+    ) -> RecordBatch:
         """Copy rows, as many whatever was sampled, so that memory traffic tells nothing.
 
         If the copy fails it is done again one by one, with what was sampled alone: neither a
         record beyond the sample's size nor a companion may matter.
         """
         try:
-            levels, labels = self._copied(rows)
+            levels, labels = (copied or self._copied)(rows)
         except Exception:  # noqa: BLE001 - as above
             levels, labels = self._blank(len(rows))
             units = units.copy()
@@ -150,7 +174,17 @@ class PrivateRecords:
             units_M=torch.from_numpy(units.astype(np.int64)),
         )
 
-    def _copied(self, rows: Indices) -> tuple[np.ndarray, np.ndarray]:
+    def _copied_side_by_side(self, rows: Indices) -> Copied:
+        """Copy rows that follow each other, and then 0, by one read of as many, wherever they are.
+
+        Where fewer are left the read begins earlier.
+        """
+        first = min(int(rows[0]), max(len(self._levels) - len(rows), 0))
+        block = self._levels[first : first + len(rows)]
+        levels = block[np.maximum(rows - first, 0)]  # 0 is padding there, whatever stands in it
+        return levels, self._labels[rows].astype(np.int64)
+
+    def _copied(self, rows: Indices) -> Copied:
         return np.ascontiguousarray(self._levels[rows]), self._labels[rows].astype(np.int64)
 
     def _blank(self, capacity: int) -> tuple[np.ndarray, np.ndarray]:
@@ -165,6 +199,12 @@ class PrivateRecords:
             mask_M=torch.zeros(capacity, dtype=torch.bool),
             units_M=torch.full((capacity,), -1, dtype=torch.int64),
         )
+
+
+def _rows(images: LabelledImages | StoredImages) -> Levels | StoredRows:
+    if isinstance(images, StoredImages):
+        return images.levels
+    return images.levels.reshape(len(images.levels), math.prod(images.levels.shape[1:]))
 
 
 def _masked(values: Tensor, mask: Tensor) -> Tensor:

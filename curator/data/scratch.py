@@ -1,7 +1,8 @@
 """Rows of levels on disk instead of in memory, in a file without a name.
 
 The file is unlinked from the start, readable by its owner only, and gone when the process ends,
-however it ends.
+however it ends. It is mapped, as nobody can cut a file without a name, and only the steward's
+command that adds a data set has one: no step ever reads it.
 """
 
 from __future__ import annotations

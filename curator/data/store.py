@@ -7,23 +7,38 @@ of groups refuses it rather than protect single records.
 from __future__ import annotations
 
 import hashlib
-import hmac
+import io
 import json
 import os
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 
 from curator.data.errors import SourceError
 from curator.data.images import LabelledImages
+from curator.data.stored_rows import StoredRows
 
 _VERSION, _GROUPED_VERSION = 1, 2
 _LEVELS, _LABELS, _GROUPS, _MANIFEST = "levels.npy", "labels.npy", "groups.npy", "manifest.json"
 _ARRAYS = {_VERSION: (_LEVELS, _LABELS), _GROUPED_VERSION: (_LEVELS, _LABELS, _GROUPS)}
 _PARTIAL = ".partial"
-_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class StoredImages:
+    """A stored data set: levels of shape (N, D) stay on the disk, all else is in memory.
+
+    `labels`, `groups` and `max_per_group` are as in `LabelledImages`.
+    """
+
+    levels: StoredRows
+    labels: npt.NDArray[np.integer]
+    groups: npt.NDArray[np.int64] | None = None
+    max_per_group: int | None = None
 
 
 def write_store(folder: Path, images: LabelledImages) -> None:
@@ -60,14 +75,14 @@ def sweep_partial(folder: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def open_store(folder: Path) -> LabelledImages:
-    """Open a stored data set, memory-mapped, after checking every byte.
+def open_store(folder: Path) -> StoredImages:
+    """Open a stored data set, after checking every byte.
 
     Args:
         folder: Where `write_store` wrote.
 
     Returns:
-        Levels of shape (N, 1, 1, D), labels, and groups if they were stored.
+        The images, and groups if they were stored.
 
     Raises:
         SourceError: If a file is missing or differs from its checksum.
@@ -75,47 +90,26 @@ def open_store(folder: Path) -> LabelledImages:
     try:
         manifest = json.loads((folder / _MANIFEST).read_bytes())
         names = _ARRAYS.get(manifest["version"], ())
-        intact = bool(names) and all(
-            hmac.compare_digest(_sha256(folder / name), manifest[name]) for name in names
-        )
-        if not intact:
-            msg = f"{folder}: the stored images differ from their checksums; restore them"
-            raise SourceError(msg)
-        levels = np.load(folder / _LEVELS, mmap_mode="r", allow_pickle=False)
-        labels = np.load(folder / _LABELS, mmap_mode="r", allow_pickle=False)
-        groups = most = None
-        if _GROUPS in names:
-            groups = np.load(folder / _GROUPS, allow_pickle=False).astype(np.int64)
-            most = int(manifest["max_per_group"])
-    except (OSError, KeyError, json.JSONDecodeError):
+        levels = StoredRows(folder / _LEVELS)
+        others = {name: (folder / name).read_bytes() for name in names if name != _LEVELS}
+        found = {name: hashlib.sha256(content).hexdigest() for name, content in others.items()}
+        with levels.stream() as stream:
+            found[_LEVELS] = _sha256(stream)
+        is_intact = bool(names) and all(found[name] == manifest[name] for name in names)
+        most = int(manifest["max_per_group"]) if _GROUPS in names else None
+    except (OSError, KeyError, ValueError):
         msg = f"{folder}: the stored images are incomplete; restore them from a backup"
         raise SourceError(msg) from None
-    return LabelledImages(
-        levels=levels[:, np.newaxis, np.newaxis, :],
-        labels=labels,
-        groups=groups,
+    if not is_intact:
+        msg = f"{folder}: the stored images differ from their checksums; restore them"
+        raise SourceError(msg)
+    labels = _array(others[_LABELS])
+    return StoredImages(
+        levels=levels,
+        labels=labels.astype(np.min_scalar_type(labels.max(initial=0))),
+        groups=_array(others[_GROUPS]).astype(np.int64) if _GROUPS in others else None,
         max_per_group=most,
     )
-
-
-def content_fingerprint(images: LabelledImages, key: bytes) -> str:
-    """Return a keyed digest of the records as a multiset, so that a renamed copy is noticed.
-
-    Groups do not count: another grouping is no other content.
-
-    Args:
-        images: The records, in any order.
-        key: Known to the steward's side only; without it the digest says nothing.
-
-    Returns:
-        Hexadecimal HMAC-SHA256.
-    """
-    flat = images.levels.reshape(len(images.levels), -1)
-    rows = sorted(
-        hashlib.sha256(row.tobytes() + int(label).to_bytes(8, "little")).digest()
-        for row, label in zip(flat, images.labels, strict=True)
-    )
-    return hmac.new(key, b"".join(rows), hashlib.sha256).hexdigest()
 
 
 def _write_files(partial: Path, images: LabelledImages) -> None:
@@ -131,7 +125,8 @@ def _write_files(partial: Path, images: LabelledImages) -> None:
         manifest = {"version": _GROUPED_VERSION, "max_per_group": images.max_per_group}
     for name, array in arrays.items():
         _write_durably(partial / name, array)
-        manifest[name] = _sha256(partial / name)
+        with (partial / name).open("rb") as stream:
+            manifest[name] = _sha256(stream)
     with _open_private(partial / _MANIFEST) as stream:
         stream.write(json.dumps(manifest, sort_keys=True).encode())
         os.fsync(stream.fileno())
@@ -148,9 +143,10 @@ def _open_private(path: Path) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while chunk := stream.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+def _sha256(stream: io.BufferedReader) -> str:
+    return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _array(content: bytes) -> npt.NDArray[np.integer]:
+    array: npt.NDArray[np.integer] = np.load(io.BytesIO(content), allow_pickle=False)
+    return array

@@ -24,6 +24,7 @@ from typing import Any, Final, final
 import torch
 from torch import Tensor
 
+from curator.core_dumps import forbid_core_dumps
 from curator.divergences.critic_training import CriticOptimizer, Ensemble, Minibatch, update
 from curator.divergences.critics import CriticShape, Parameters
 
@@ -126,6 +127,7 @@ def _part(
     device: str,
 ) -> Ensemble:
     """Train some critics in a worker, computing as the curator does."""
+    forbid_core_dumps()  # one that is not started by fork is dumpable again
     torch.set_flush_denormal(True)
     torch.set_num_threads(1)
     there = _moved(ensemble, torch.device(device))

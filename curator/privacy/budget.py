@@ -35,3 +35,15 @@ class Budget:
         if not MIN_DELTA < self.delta <= MAX_DELTA:
             msg = f"delta must be in ({MIN_DELTA:g}, {MAX_DELTA:g}]"
             raise ValueError(msg)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BudgetNumbers:
+    """The numbers of a refusal, all in epsilon at the data set's delta; public ledger facts."""
+
+    budget: float
+    spent: float  # by steps that may have been answered
+    reserved: float  # spent and all open runs together
+    asked: float  # what the refused request would bring the total to
+    remaining: float
+    delta: float

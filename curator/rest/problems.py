@@ -30,6 +30,7 @@ STATUS: Final[dict[type[errors.CuratorError], HTTPStatus]] = {
     errors.RunClosed: HTTPStatus.CONFLICT,
     errors.DatasetPaused: HTTPStatus.CONFLICT,
     errors.DatasetRetired: HTTPStatus.GONE,
+    errors.DatasetOutOfService: HTTPStatus.CONFLICT,
     errors.TooManyRuns: HTTPStatus.CONFLICT,
     errors.TooMuchState: HTTPStatus.CONFLICT,
     errors.NotPermitted: HTTPStatus.FORBIDDEN,

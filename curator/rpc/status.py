@@ -24,6 +24,7 @@ STATUS: dict[type[errors.CuratorError], grpc.StatusCode] = {
     errors.RunClosed: grpc.StatusCode.FAILED_PRECONDITION,
     errors.DatasetPaused: grpc.StatusCode.FAILED_PRECONDITION,
     errors.DatasetRetired: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.DatasetOutOfService: grpc.StatusCode.FAILED_PRECONDITION,
     errors.TooManyRuns: grpc.StatusCode.FAILED_PRECONDITION,
     errors.TooMuchState: grpc.StatusCode.FAILED_PRECONDITION,
     errors.NotPermitted: grpc.StatusCode.PERMISSION_DENIED,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from curator.data.sampling import PrivateRecords
 from curator.divergences.backend import Choice
-from curator.errors import DatasetRetired, Refusal, UnknownDataset
+from curator.errors import DatasetOutOfService, DatasetRetired, Refusal, UnknownDataset
 from curator.ledger.ledger import Ledger
 from curator.privacy.facts import DatasetFacts
 from curator.privacy.noise import NoiseSource
@@ -26,10 +26,28 @@ _KEPT_CLOSED_RUNS = 8
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ServedDataset:
-    """A data set with its public facts and its private records, None once they were erased."""
+    """A data set with its public facts and its private records.
+
+    There are no records once they were erased, or if they were damaged when they were loaded.
+    """
 
     facts: DatasetFacts
     records: PrivateRecords | None
+    is_damaged: bool = False
+
+    @property
+    def is_in_service(self) -> bool:
+        """Whether nothing that was stored is known to be damaged; no record decides it."""
+        return not self.is_damaged and (self.records is None or self.records.is_whole())
+
+    def check_in_service(self) -> None:
+        """Check that steps can be taken.
+
+        Raises:
+            DatasetOutOfService: If what was stored is damaged.
+        """
+        if not self.is_in_service:
+            raise DatasetOutOfService
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -94,15 +112,31 @@ class Context:
         return dataset
 
     def refuse_stopped(self, name: str) -> None:
-        """Refuse a data set that the steward has stopped in this process, charged or not.
+        """Refuse a data set that is stopped in this process, charged or not.
 
         Raises:
-            DatasetPaused: If it is paused.
-            DatasetRetired: If it was retired or erased.
+            DatasetPaused: If the steward has paused it.
+            DatasetRetired: If the steward has retired or erased it.
+            DatasetOutOfService: If what was stored is damaged.
         """
         stopped = self.stopped.get(name)
         if stopped is not None:
             raise stopped
+        self.served(name).check_in_service()
+
+    def is_in_service(self, name: str) -> bool:
+        """Return whether nothing that is stored of a data set is known to be damaged.
+
+        Args:
+            name: The data set.
+        """
+        dataset = self.datasets.get(name)
+        return dataset is None or dataset.is_in_service
+
+    def look_at_stored_images(self) -> None:
+        """Look whether what is stored is still there; what is not is logged, once."""
+        for name in list(self.datasets):
+            self.is_in_service(name)
 
     def records_of(self, name: str) -> PrivateRecords:
         """Return a data set's records.
@@ -112,8 +146,11 @@ class Context:
 
         Raises:
             DatasetRetired: If they were erased.
+            DatasetOutOfService: If they are damaged.
         """
-        records = self.served(name).records
+        dataset = self.served(name)
+        dataset.check_in_service()
+        records = dataset.records
         if records is None:
             raise DatasetRetired
         return records

@@ -75,6 +75,7 @@ def live_run(context: Context, caller: Caller, run_id: str) -> LiveRun:
     Raises:
         UnknownRun: If there is none, or it is not the caller's.
         RunClosed: If it was closed.
+        DatasetOutOfService: If nobody holds it, and the stored images are damaged.
     """
     live = context.live_runs.get(run_id)
     if live is not None:
@@ -98,9 +99,11 @@ def _adopt(context: Context, state: RunState) -> LiveRun:
     Raises:
         RunClosed: If it is closed, or what it needs was lost with the process that had it: its one
             release, or the files of a mechanism's state.
+        DatasetOutOfService: If the stored images are damaged; the run stays as it is.
     """
     if not state.is_open:
         raise RunClosed
+    context.served(state.dataset).check_in_service()
     state = context.ledger.adopt_run(state.run_id, context.holder)
     live = make_live(context, state)
     if is_released_once(live.mechanism) and live.released is None:

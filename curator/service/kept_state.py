@@ -7,15 +7,17 @@ and are removed when the run ends.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import shutil
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, final
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors import SafetensorError
+from safetensors.torch import load, save_file
 from torch import Tensor
 
 from curator.data.sampling import PrivateRecords
@@ -27,6 +29,7 @@ from curator.service.private_batches import private_batches
 from curator.service.state_step import state_step
 
 STATE_EVERY = 64  # steps between two states of a mechanism whose steps can be replayed
+_LENGTH = struct.Struct("<Q")  # of the header, at the beginning of a safetensors file
 
 _logger = logging.getLogger(__name__)
 
@@ -141,11 +144,15 @@ def _next(mechanism: StatefulMechanism, state: Any, entry: JournalEntry, noise: 
 
 
 def _read(path: Path) -> tuple[int, dict[str, Tensor]]:
-    """Return the step and copies of its tensors: how they lie in memory may decide a last bit."""
-    with safe_open(path, "pt") as file:
-        names = file.keys()
-        tensors = {name: file.get_tensor(name).clone() for name in names}
-        return int(file.metadata()["step"]), tensors
+    """Return the step and copies of its tensors: how they lie in memory may decide a last bit.
+
+    The file is read, not mapped: one that is cut meanwhile is an error and not the process's end.
+    """
+    content = path.read_bytes()
+    tensors = {name: tensor.clone() for name, tensor in load(content).items()}
+    (length,) = _LENGTH.unpack_from(content)
+    header = json.loads(content[_LENGTH.size : _LENGTH.size + length])
+    return int(header["__metadata__"]["step"]), tensors
 
 
 def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
-from curator.errors import CuratorError, LedgerUnavailable, Refusal, RunClosed
+from curator.errors import CuratorError, DatasetOutOfService, LedgerUnavailable, Refusal, RunClosed
 from curator.ledger.ledger import DatasetStatus
 from curator.ledger.problems import HolderLost
 from curator.mechanisms.mechanism import ReleasedOnceMechanism
@@ -25,6 +25,7 @@ FAILED: Final = "the one release failed"
 _LOOK_SECONDS: Final = 1.0  # between two looks at what other curators wrote into the ledger
 _STOPPED: Final = "the steward has stopped the data set"
 _CLOSED: Final = "the run was closed"
+_DAMAGED: Final = "the stored images of the data set were damaged"
 
 
 class _UnwantedError(Exception):
@@ -98,7 +99,10 @@ def _while_wanted(
         if context.monotonic() - looked >= _LOOK_SECONDS:
             looked = context.monotonic()
             _check_written(context, live)
-        batch = next(batches, None)
+        try:
+            batch = next(batches, None)
+        except DatasetOutOfService:
+            raise _UnwantedError(_DAMAGED) from None
         if batch is None:
             return
         yield batch
@@ -112,6 +116,8 @@ def _check_wanted(context: Context, live: LiveRun) -> None:
     """
     if live.facts.name in context.stopped:
         raise _UnwantedError(_STOPPED)
+    if not live.records.is_whole():
+        raise _UnwantedError(_DAMAGED)
     if live.closed:
         raise _UnwantedError(_CLOSED)
     if context.setups.is_stopping:

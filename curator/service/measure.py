@@ -42,6 +42,7 @@ def _ledger(context: Context) -> Iterator[Sample]:
             (names.SPENT, statement.spent_epsilon),
             (names.RESERVED, statement.reserved_epsilon),
             (names.ACTIVE, float(is_active)),
+            (names.IN_SERVICE, float(context.is_in_service(name))),
             (names.OPEN_RUNS, float(len(statement.open_runs))),
         ):
             yield sample(metric, value, dataset=name)

@@ -60,11 +60,13 @@ def open_run(context: Context, caller: Caller, request: RunRequest) -> RunState:
         TooMuchState: If there is no room for what it would keep beside all open runs.
         DatasetPaused: If the steward has paused the data set.
         DatasetRetired: If the steward has retired it.
+        DatasetOutOfService: If its stored images are damaged.
         Unavailable: If the one release of another run of the caller is being made.
         RunClosed: If the run was ended while its one release was made.
     """
     context.check_holder()
     dataset = context.served(request.dataset)
+    dataset.check_in_service()
     mechanism = parse_mechanism(request.mechanism, request.parameters_json, dataset.facts.space)
     check_policy(mechanism, dataset.facts)
     state = context.ledger.dataset(request.dataset)

@@ -36,6 +36,7 @@ class DatasetOverview:
 
     facts: DatasetFacts
     statement: Statement
+    is_in_service: bool
     rules: dict[str, str]
     shares: tuple[ShareOverview, ...]
     points: tuple[Point, ...]
@@ -69,6 +70,11 @@ class Overview:
     def is_rehearsal(self) -> bool:
         """Whether all this is about public data without a limit."""
         return any(dataset.facts.rehearsal for dataset in self.datasets)
+
+    @property
+    def out_of_service(self) -> tuple[str, ...]:
+        """Names of data sets whose stored images are damaged."""
+        return tuple(one.facts.name for one in self.datasets if not one.is_in_service)
 
 
 def overview(
@@ -114,6 +120,7 @@ def _dataset(
     return DatasetOverview(
         facts=facts,
         statement=statement,
+        is_in_service=context.is_in_service(facts.name),
         rules=policy_rules(context, facts.name),
         shares=tuple(_shares(context, caller, facts.name)),
         points=history.points(facts.name),

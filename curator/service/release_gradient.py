@@ -64,6 +64,7 @@ def release_gradient(context: Context, caller: Caller, request: StepRequest) -> 
         TooFast: If steps come faster than the steward allows.
         DatasetPaused: If the steward has paused the data set.
         DatasetRetired: If the steward has retired it.
+        DatasetOutOfService: If its stored images are damaged, whichever records they are.
         BudgetExhausted: If a cap was lowered since the run was opened.
         LedgerUnavailable: If the charge cannot be made durable, or the run is not held here.
         Unavailable: If this process is ending and has let go of the run.

@@ -42,6 +42,7 @@ REGISTERED: Final = "weir_dataset_epsilon_registered"
 SPENT: Final = "weir_dataset_epsilon_spent"
 RESERVED: Final = "weir_dataset_epsilon_reserved"
 ACTIVE: Final = "weir_dataset_active"
+IN_SERVICE: Final = "weir_dataset_in_service"
 OPEN_RUNS: Final = "weir_open_runs"
 LEDGER_ENTRIES: Final = "weir_ledger_entries_total"
 LEDGER_FAILURES: Final = "weir_ledger_failures_total"
@@ -59,6 +60,7 @@ _ALL = (
     Metric(SPENT, Kind.GAUGE, "Epsilon of steps that may have been answered.", _DATASET),
     Metric(RESERVED, Kind.GAUGE, "Epsilon spent, or reserved by open runs.", _DATASET),
     Metric(ACTIVE, Kind.GAUGE, "Whether the data set can be charged.", _DATASET),
+    Metric(IN_SERVICE, Kind.GAUGE, "Whether the stored images are whole here.", _DATASET),
     Metric(OPEN_RUNS, Kind.GAUGE, "Open runs, over all analysts.", _DATASET),
     Metric(LEDGER_ENTRIES, Kind.COUNTER, "Entries of the ledger, by all curators."),
     Metric(LEDGER_FAILURES, Kind.COUNTER, "Requests that failed because of the ledger."),

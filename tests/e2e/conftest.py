@@ -22,6 +22,7 @@ from curator.add_dataset import add_dataset
 from curator.bootstrap import Curator, create_curator
 from curator.config import CuratorConfig, GrpcSection, RestSection
 from curator.folder import CuratorFolder, initialise
+from curator.privacy.facts import DatasetFacts
 from tests.fakes.facts import small_facts
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -48,11 +49,10 @@ EMBEDDING: dict[str, Any] = {
 }
 
 
-def digits_folder(root: Path, *, epsilon: float = 10.0) -> CuratorFolder:
-    """Make a curator's folder with the digits and two analysts."""
-    folder = initialise(root)
-    facts = small_facts(
-        name="digits",
+def digits_facts(name: str = "digits", epsilon: float = 10.0) -> DatasetFacts:
+    """Declare a set of as many images as the digits are, of their shape."""
+    return small_facts(
+        name=name,
         height=8,
         width=8,
         classes=tuple("0123456789"),
@@ -63,7 +63,12 @@ def digits_folder(root: Path, *, epsilon: float = 10.0) -> CuratorFolder:
         epsilon=epsilon,
         delta=1e-4,
     )
-    add_dataset(folder, facts, "sklearn:digits-private")
+
+
+def digits_folder(root: Path, *, epsilon: float = 10.0) -> CuratorFolder:
+    """Make a curator's folder with the digits and two analysts."""
+    folder = initialise(root)
+    add_dataset(folder, digits_facts(epsilon=epsilon), "sklearn:digits-private")
     folder.add_analyst("alice")
     folder.add_analyst("bob")
     return folder

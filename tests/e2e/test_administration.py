@@ -108,6 +108,7 @@ def test_a_data_set_that_is_added_while_serving_is_served(tmp_path: Path, serve:
         facts = ["--epsilon", "3", "--delta", "1e-5", "--adjacency", "add-or-remove-one-record"]
         facts += ["--classes", "0,1,2,3,4,5,6,7,8,9", "--image-shape", "1x8x8", "--max-level", "16"]
         facts += ["--nominal-size", "1797", "--max-size", "2000", "--sampling-rate", "0.02"]
+        facts += ["--max-shared", "1"]  # the other set's images are in it
         add = run_cli(
             *("curator", "dataset", "add", "more", "sklearn:digits", *facts, "--capacity", "96"),
             *("--dir", str(folder.root)),

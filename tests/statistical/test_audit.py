@@ -96,6 +96,9 @@ class Planted:
         self._act(OsEntropy())
         return self._records.batches(rows)
 
+    def is_whole(self) -> bool:
+        return self._records.is_whole()
+
 
 def abort(_: NoiseSource) -> None:
     msg = "the canary was sampled"

@@ -146,8 +146,8 @@ def epsilon_from_the_wrong_rate(patch: Patch) -> None:
 def a_sampler_that_takes_more_than_is_charged(patch: Patch) -> None:
     real = draw_count
 
-    def more(units: int, rate: SamplingRate, noise: Any) -> int:
-        return real(units, SamplingRate(min(2**64, rate.numerator * 5 // 4)), noise)
+    def more(units: int, rate: SamplingRate, noise: Any, most: int) -> int:
+        return real(units, SamplingRate(min(2**64, rate.numerator * 5 // 4)), noise, most)
 
     patch.setattr("curator.data.sampling.draw_count", more)
 

@@ -89,8 +89,8 @@ def forced(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     asked = {"name": ""}
     counts = {"empty": 0, "full": ROWS * COPIES}
 
-    def draw(num_units: int, rate: SamplingRate, noise: NoiseSource) -> int:
-        count = draw_count(num_units, rate, noise)
+    def draw(num_units: int, rate: SamplingRate, noise: NoiseSource, max_units: int) -> int:
+        count = draw_count(num_units, rate, noise, max_units)
         return counts.get(asked["name"], count)
 
     monkeypatch.setattr("curator.data.sampling.draw_count", draw)

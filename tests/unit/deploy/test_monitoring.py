@@ -90,6 +90,7 @@ def test_the_dashboard_shows_metrics_that_exist_and_misses_little() -> None:
     shown_elsewhere = {
         "weir_dataset_epsilon_registered",
         "weir_dataset_active",
+        "weir_dataset_in_service",
         "weir_ledger_readable",
         "weir_requests_total",
     }

@@ -64,9 +64,9 @@ def _full(*_: Any, **__: Any) -> None:
     "place",
     [
         "curator.data.survey.Survey.add_converted",
-        "curator.add_dataset.content_fingerprint",
+        "curator.known_images.image_hashes",
         "curator.data.store._sha256",
-        "curator.add_dataset.write_private",
+        "curator.known_images.write_private",
         "curator.add_dataset.administer",
     ],
 )
@@ -77,6 +77,7 @@ def test_an_interrupted_command_leaves_nothing(
     with pytest.raises((KeyboardInterrupt, OSError)):
         add_dataset(folder, FACTS, str(photos), OPTIONS)
     assert left(folder) == []
+    assert not folder.image_hashes("small").exists()
 
 
 def test_what_the_ledger_knows_stays_when_the_answer_is_lost(

@@ -179,7 +179,7 @@ def test_as_many_rows_are_copied_whatever_is_sampled() -> None:
             return self.inner.take(rows, axis=0)
 
     private, noise = PrivateRecords(records(200)), SeededNoise(6)
-    watched = Watched(private._levels)
+    watched = Watched(records(200).levels.reshape(200, 1))
     private._levels = watched  # type: ignore[assignment]
     counts = set()
     for _ in range(50):

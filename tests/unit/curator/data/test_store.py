@@ -12,7 +12,7 @@ from curator.data.errors import SourceError
 from curator.data.groups import limit_groups
 from curator.data.images import LabelledImages, labelled_images
 from curator.data.preflight import check_source
-from curator.data.store import content_fingerprint, open_store, write_store
+from curator.data.store import open_store, write_store
 from tests.fakes.facts import small_facts
 
 
@@ -25,7 +25,7 @@ def images() -> LabelledImages:
 def test_round_trip(tmp_path: Path, images: LabelledImages) -> None:
     write_store(tmp_path / "set", images)
     again = open_store(tmp_path / "set")
-    assert np.array_equal(again.levels.reshape(5, 4), images.levels.reshape(5, 4))
+    assert np.array_equal(again.levels[np.arange(5)], images.levels.reshape(5, 4))
     assert np.array_equal(again.labels, images.labels)
 
 
@@ -143,18 +143,6 @@ def test_a_store_is_never_overwritten(tmp_path: Path, images: LabelledImages) ->
     write_store(tmp_path / "set", images)
     with pytest.raises(SourceError, match="exists"):
         write_store(tmp_path / "set", images)
-
-
-def test_the_fingerprint_ignores_order_and_needs_the_key(images: LabelledImages) -> None:
-    turned = LabelledImages(levels=images.levels[::-1], labels=images.labels[::-1])
-    other = LabelledImages(levels=images.levels, labels=images.labels[::-1] * 0)
-    assert content_fingerprint(images, b"k") == content_fingerprint(turned, b"k")
-    assert content_fingerprint(images, b"k") != content_fingerprint(images, b"l")
-    assert content_fingerprint(images, b"k") != content_fingerprint(other, b"k")
-
-
-def test_the_fingerprint_ignores_groups(images: LabelledImages, people: LabelledImages) -> None:
-    assert content_fingerprint(images, b"k") == content_fingerprint(people, b"k")
 
 
 @pytest.mark.parametrize(

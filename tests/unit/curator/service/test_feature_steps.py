@@ -51,6 +51,9 @@ class WatchedRecords:
         self.touched += 1
         return self._inner.poisson_batch(*arguments)
 
+    def is_whole(self) -> bool:
+        return self._inner.is_whole()
+
 
 def request(run_id: str, value: float = 0.1, **changes: Any) -> StepRequest:
     fields: dict[str, Any] = {

@@ -56,6 +56,9 @@ class Counted:
         self.passes += 1
         return self.inner.batches(rows)
 
+    def is_whole(self) -> bool:
+        return self.inner.is_whole()
+
 
 def asked(ctx: Context, **changes: Any) -> RunState:
     return open_run(

@@ -60,6 +60,9 @@ class Halting:
             self.wait()
             yield batch
 
+    def is_whole(self) -> bool:
+        return self.inner.is_whole()
+
     def wait(self) -> None:
         self.drawn += 1
         self.seen.append(float(torch.tensor(1.5e-38).mul_(0.25)))

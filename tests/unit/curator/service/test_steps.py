@@ -50,6 +50,9 @@ class WatchedRecords:
         self.touched += 1
         return self._inner.poisson_batch(*arguments)
 
+    def is_whole(self) -> bool:
+        return self._inner.is_whole()
+
 
 class BrokenLedger:
     """A ledger that can no longer write marks."""
