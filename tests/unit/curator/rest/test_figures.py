@@ -47,8 +47,11 @@ def test_a_gauge_s_arcs_are_parts_of_the_cap(
     "values",
     [[(0.0, 0.0)], [(0.0, 1.0), (1.0, 1.0)], [(0.0, math.inf), (20.0, math.inf)]],
 )
-def test_a_course_stays_inside_and_moves_forward(values: list[tuple[float, float]]) -> None:
-    points = [Point(START + timedelta(hours=n), *pair) for n, pair in enumerate(values)]
+@pytest.mark.parametrize("hours", [1, -1, 1000], ids=["", "set back", "ahead"])
+def test_a_course_stays_inside_and_moves_forward(
+    values: list[tuple[float, float]], hours: int
+) -> None:
+    points = [Point(START + timedelta(hours=n * hours), *pair) for n, pair in enumerate(values)]
     text = figures.course(points, 10.0, START + timedelta(days=2), "<&>")
     root = ET.fromstring(text)  # noqa: S314
     assert root.attrib["aria-label"] == "<&>"
