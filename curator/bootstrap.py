@@ -87,6 +87,7 @@ class Curator:
 
         Raises:
             HolderLost: If another curator may have taken the runs over; nothing was released since.
+            LedgerRestored: If the ledger went back; nothing was released since that was noticed.
         """
         ended_idle = time.monotonic()
         while not self.draining.wait(_WATCH_SECONDS) and not self.tenure.is_lost():
@@ -108,7 +109,7 @@ class Curator:
         self.tenure.end()
         self.ledger.close()
         if was_lost:
-            raise HolderLost
+            raise self.ledger.lost or HolderLost
 
 
 def create_curator(

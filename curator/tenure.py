@@ -13,10 +13,11 @@ from curator.ledger.sql import SqlLedger
 
 @final
 class Tenure:
-    """For ever with a file, which has one writer; with a database, while its lease is renewed."""
+    """While the ledger does not go back; with a database, while a lease is renewed, too."""
 
-    def __init__(self, lease: Lease | None) -> None:
-        """Take the lease, if there is one."""
+    def __init__(self, ledger: SqlLedger, lease: Lease | None) -> None:
+        """Take the ledger, and the lease if there is one."""
+        self._ledger = ledger
         self._lease = lease
         self._stop = threading.Event()
 
@@ -30,8 +31,8 @@ class Tenure:
             config: Says where the ledger is, and how long a lease lasts.
         """
         if not config.database:
-            return cls(None)
-        return cls(ledger.take_lease(holder, config.ledger.lease_seconds))
+            return cls(ledger, None)
+        return cls(ledger, ledger.take_lease(holder, config.ledger.lease_seconds))
 
     def start(self) -> None:
         """Renew the lease from now on."""
@@ -42,11 +43,13 @@ class Tenure:
             beat.start()
 
     def check(self) -> None:
-        """Return while nobody else may have taken the runs over.
+        """Return while nobody else may have taken the runs over, and no charge may be forgotten.
 
         Raises:
-            HolderLost: If somebody may have.
+            HolderLost: If somebody may have, or the ledger went back.
         """
+        if self._ledger.lost is not None:
+            raise HolderLost
         if self._lease is not None:
             self._lease.check()
 

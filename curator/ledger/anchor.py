@@ -3,7 +3,8 @@
 Beside the head it keeps, for each data set, its registration, its present cap and status, and what
 is reserved of it. Whatever was delivered was reserved, so after a restored copy that is an upper
 bound of what the copy may have forgotten. The file is written after each change is durable and
-before anything relies on it: it can be behind the ledger after a crash, never ahead.
+before anything relies on it: it can be behind the ledger after a crash, never ahead. The head in
+it never moves down, and never to another chain; only what accepts a restored ledger may do that.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import fcntl
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Final, Self, final
 
 from curator.bounded import TooLarge, read_bounded
 from curator.errors import LedgerUnavailable
@@ -27,13 +28,36 @@ from curator.ledger.head_file import FORMAT, MOST_BYTES, checked_head
 from curator.ledger.problems import LedgerRestored
 from curator.new_file import write_private
 
+HOW_TO_ACCEPT: Final = "'curator ledger accept-restored --dir DIR --reason TEXT'"
+
+Head = tuple[int, str]
+"""The number and the digest of an entry."""
+
 
 @dataclass(slots=True)
 class Note:
     """What is known of a ledger: its head, and its data sets as plain values."""
 
-    head: tuple[int, str] = (0, GENESIS)
+    head: Head = (0, GENESIS)
     datasets: dict[str, dict[str, Any]] = field(default_factory=dict)
+    servers: int = 0  # of the database, until this was noted
+
+    @classmethod
+    def from_text(cls, text: str | bytes) -> Self:
+        """Return what `to_text` wrote.
+
+        Raises:
+            ValueError: If it is not that.
+        """
+        value = checked_head(text)
+        head = int(value["seq"]), str(value["digest"])
+        return cls(head=head, datasets=value[FORMAT], servers=int(value.get("servers", 0)))
+
+    def to_text(self) -> str:
+        """Return it as JSON."""
+        seq, digest = self.head
+        value = {"seq": seq, "digest": digest, FORMAT: self.datasets, "servers": self.servers}
+        return json.dumps(value, sort_keys=True)
 
     def see(self, book: Book, name: str) -> None:
         """Take over one data set.
@@ -68,8 +92,7 @@ class HeadAnchor:
             LedgerUnavailable: If the file cannot be read or is not an anchor.
         """
         try:
-            value = checked_head(read_bounded(self._path, MOST_BYTES, "the ledger's head"))
-            return Note(head=(int(value["seq"]), str(value["digest"])), datasets=value[FORMAT])
+            return Note.from_text(read_bounded(self._path, MOST_BYTES, "the ledger's head"))
         except FileNotFoundError:
             return Note()
         except (OSError, ValueError, TooLarge) as error:
@@ -77,19 +100,24 @@ class HeadAnchor:
             msg = f"the ledger's head in {self._path} cannot be read{why}: put the right file back"
             raise LedgerUnavailable(msg) from error
 
-    @contextmanager
-    def writing(self) -> Iterator[Note]:
-        """Give the note to change, and write it whole.
+    def advance(self, note: Note, is_known: Collection[Head]) -> Head:
+        """Write a note in place of one whose head is known to be in the same chain.
+
+        Args:
+            note: Of a chain that has all of `is_known`.
+            is_known: Heads that the file may have; with any other nothing is written.
+
+        Returns:
+            The head that the file had; if it is further than the note's, it stays.
 
         Raises:
             LedgerUnavailable: If it cannot be written; then nothing may rely on the change.
         """
         with self._alone():
-            note = self.read()
-            before = (note.head, dict(note.datasets))
-            yield note
-            if (note.head, note.datasets) != before:
+            before = self.read()
+            if before.head in is_known and before.head[0] <= note.head[0] and before != note:
                 self._write(note)
+            return before.head
 
     def check(self, digest_of: Callable[[int], str | None]) -> None:
         """Check that a ledger has what is known of it.
@@ -102,13 +130,20 @@ class HeadAnchor:
         """
         seq, digest = self.read().head
         if digest_of(seq) != digest:
-            msg = (
-                f"this ledger does not have entry {seq} as {self._path} knows it: an older copy "
-                "was put in its place, so spent budget may be missing. Put the right ledger back, "
-                "or count the largest possible loss as spent, for ever: "
-                "'curator ledger accept-restored --dir DIR --reason TEXT'"
-            )
-            raise LedgerRestored(msg)
+            raise self.missing(seq)
+
+    def missing(self, seq: int) -> LedgerRestored:
+        """Return the error that says what a ledger lacks and what to do.
+
+        Args:
+            seq: The number of the entry.
+        """
+        msg = (
+            f"this ledger does not have entry {seq} as {self._path} knows it: an older copy "
+            "was put in its place, so spent budget may be missing. Put the right ledger back, "
+            f"or count the largest possible loss as spent, for ever: {HOW_TO_ACCEPT}"
+        )
+        return LedgerRestored(msg)
 
     def replace(self, note: Note) -> None:
         """Forget what was known and know `note`; only for what accepts a restored ledger."""
@@ -139,10 +174,8 @@ class HeadAnchor:
                 os.close(lock)
 
     def _write(self, note: Note) -> None:
-        seq, digest = note.head
-        value = {"seq": seq, "digest": digest, FORMAT: note.datasets}
         try:
-            write_private(self._path, json.dumps(value, sort_keys=True).encode())
+            write_private(self._path, note.to_text().encode())
         except OSError as error:
             msg = f"the ledger's head cannot be kept in {self._path}"
             raise LedgerUnavailable(msg) from error

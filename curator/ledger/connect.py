@@ -11,10 +11,12 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, se
 from sqlalchemy import inspect as inspect_tables
 
 from curator.errors import LedgerUnavailable
-from curator.ledger import rows, schema
+from curator.ledger import postgres, rows, schema
 from curator.ledger.anchor import HeadAnchor
 from curator.ledger.migrations.upgrade import upgrade
 from curator.ledger.problems import LedgerFromTheFuture
+from curator.ledger.replication import warn_of_forgetful_failover
+from curator.ledger.settling import settle
 
 
 def make_private_file(path: Path) -> None:
@@ -53,6 +55,29 @@ def reader_engine(path: Path) -> Engine:
     return engine
 
 
+def prepare_file(anchor: HeadAnchor | None, connection: Connection) -> None:
+    """Check a ledger that is opened for writing, then make or upgrade its tables.
+
+    Raises:
+        LedgerRestored: If it lacks what `anchor` has seen in it; then nothing was changed.
+        LedgerFromTheFuture: If a newer version wrote it.
+    """
+    check_anchor(connection, anchor)  # before an upgrade changes anything
+    create_tables(connection)
+
+
+def prepare_database(anchor: HeadAnchor | None, connection: Connection) -> None:
+    """Check the server too, and say in the log what a failover of it may lose.
+
+    Raises:
+        LedgerUnavailable: If it does not sync its commits.
+        LedgerRestored: As for a file.
+    """
+    postgres.refuse_forgetful_servers(connection)
+    warn_of_forgetful_failover(connection)
+    prepare_file(anchor, connection)
+
+
 def create_tables(connection: Connection) -> None:
     """Make the tables of an empty ledger, upgrade those of an older one.
 
@@ -64,6 +89,7 @@ def create_tables(connection: Connection) -> None:
         schema.metadata.create_all(connection)
         if connection.dialect.name == "postgresql":
             schema.leases.create(connection)
+            settle(connection)
         row = {"key": "schema_version", "value": str(schema.SCHEMA_VERSION)}
         connection.execute(insert(schema.meta).values(row))
     written = _written_version(connection)

@@ -41,6 +41,7 @@ class _Head(_Part):
     seq: Annotated[int, Field(ge=0)]
     digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     datasets: Annotated[dict[str, _Dataset], Field(alias=FORMAT)]
+    servers: Annotated[int, Field(ge=0)] = 0
 
 
 def checked_head(content: bytes | str) -> dict[str, Any]:

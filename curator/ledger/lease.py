@@ -5,6 +5,9 @@ The holder measures the lease too, with a monotonic clock that goes on while it 
 before it asked, and a little shorter: it stops releasing before anybody can think it dead. Once
 run out, a lease is lost for ever, and its process serves under a new name or not at all.
 
+Each beat looks for the head that was noted of the chain, and notes the present one: a process
+without work notices too that the database went back, and knows at most a beat less than others.
+
 That alone protects no budget. The ledger's epoch does: whoever adopts a run counts its mark as
 answered, and the earlier holder can neither charge nor refund.
 """
@@ -21,8 +24,8 @@ from sqlalchemy import Connection, delete, func, insert, literal, select, update
 
 from curator.errors import LedgerUnavailable
 from curator.ledger import schema
-from curator.ledger.problems import HolderAlive, HolderLost
-from curator.ledger.store import Store
+from curator.ledger.problems import HolderAlive, HolderLost, LedgerRestored
+from curator.ledger.watched import WatchedStore
 
 _SHORTER: Final = 0.9
 _BEATS: Final = 4
@@ -35,7 +38,7 @@ class Lease:
 
     def __init__(
         self,
-        store: Store,
+        store: WatchedStore,
         holder: str,
         seconds: float,
         monotonic: Callable[[], float] = time.monotonic,
@@ -66,11 +69,17 @@ class Lease:
 
         Raises:
             HolderLost: If the lease has run out.
+            LedgerRestored: If the database went back; the lease is lost with it.
             LedgerUnavailable: If the database does not confirm it; the lease runs on meanwhile.
         """
         self.check()
         until = self._monotonic() + self._seconds * _SHORTER
-        if not self._store.change(self._extend):
+        try:
+            is_extended = self._store.change(self._extend)
+        except LedgerRestored:
+            self._until = float("-inf")
+            raise
+        if not is_extended:
             self._until = float("-inf")
             raise HolderLost
         self.check()  # it may have run out while the database took its time
@@ -81,7 +90,7 @@ class Lease:
         while not stop.wait(self._seconds / _BEATS):
             try:
                 self.renew()
-            except HolderLost:
+            except (HolderLost, LedgerRestored):
                 return
             except LedgerUnavailable:
                 continue  # `check` ends it if this goes on

@@ -37,5 +37,5 @@ class ChainBroken(RuntimeError):
     """The ledger was changed by something other than this software."""
 
 
-class LedgerRestored(RuntimeError):
-    """The ledger lacks entries that it once had: an older copy was put in its place."""
+class LedgerRestored(LedgerUnavailable):
+    """The ledger lacks entries that it once had: it went back, or an older copy is in its place."""

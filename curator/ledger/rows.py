@@ -141,6 +141,12 @@ def load_head(connection: Connection) -> tuple[int, str]:
     return (row.seq, row.digest) if row else (0, GENESIS)
 
 
+def load_last(connection: Connection) -> Entry | None:
+    """Return the last entry, None if there is none."""
+    seq, _ = load_head(connection)
+    return next(iter(load_entries(connection, seq - 1, 1)), None)
+
+
 def load_digest(connection: Connection, seq: int) -> str | None:
     """Return the digest of one entry, the genesis of entry 0, None if it is not there."""
     table = schema.entries

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar, final
 
@@ -18,16 +19,18 @@ from sqlalchemy import Connection
 from curator.errors import LedgerUnavailable
 from curator.ledger import connect, postgres, rows
 from curator.ledger import entries as kinds
-from curator.ledger.anchor import HeadAnchor
+from curator.ledger.anchor import HeadAnchor, Note
 from curator.ledger.book import Book
 from curator.ledger.chain import Entry
+from curator.ledger.entry_times import EntryTimes
 from curator.ledger.lease import Lease, refuse_while_alive
 from curator.ledger.lock import WriterLock
-from curator.ledger.problems import HolderAlive, HolderLost
+from curator.ledger.problems import HolderAlive, HolderLost, LedgerRestored
 from curator.ledger.records import DatasetRegistration, DatasetState, RunOpening, RunState
 from curator.ledger.shared import check_kept, checked_opening, is_repeated_mark
 from curator.ledger.sql_readings import SqlReadings
 from curator.ledger.store import Store
+from curator.ledger.watched import WatchedStore, accept_chain
 
 T = TypeVar("T")
 
@@ -36,13 +39,10 @@ T = TypeVar("T")
 class SqlLedger(SqlReadings):
     """The ledger's promise on a database; open it with one of the `open_...` methods."""
 
-    def __init__(
-        self, store: Store, clock: Callable[[], datetime], anchor: HeadAnchor | None = None
-    ) -> None:
-        """Keep the store, and what keeps its head elsewhere; `clock` returns the time in UTC."""
+    def __init__(self, store: WatchedStore, clock: Callable[[], datetime]) -> None:
+        """Keep the store; `clock` returns the time in UTC."""
         super().__init__(store)
-        self._clock = clock
-        self._anchor = anchor
+        self._times = EntryTimes(clock)
         self._failed = False
 
     @classmethod
@@ -65,8 +65,10 @@ class SqlLedger(SqlReadings):
             lock.release()
             raise
         reader, writer = connect.reader_engine(path), connect.writer_engine(path)
-        ledger = cls(Store(reader=reader, writer=writer, lock=lock), clock, anchor)
-        ledger._prepare()
+        store = Store(reader=reader, writer=writer, lock=lock)
+        ledger = cls(WatchedStore(store, anchor, path), clock)
+        ledger._prepare(store, partial(connect.prepare_file, anchor))
+        ledger._meet_anchor()
         return ledger
 
     @classmethod
@@ -77,7 +79,7 @@ class SqlLedger(SqlReadings):
             LedgerFromTheFuture: If a newer version wrote it.
             LedgerUnavailable: If there is no readable ledger.
         """
-        ledger = cls(Store(reader=connect.reader_engine(path)), clock)
+        ledger = cls(WatchedStore(Store(reader=connect.reader_engine(path))), clock)
         ledger._recognise()
         return ledger
 
@@ -95,11 +97,14 @@ class SqlLedger(SqlReadings):
         """
         url = postgres.database_url(location)
         reader, maintenance = postgres.reader_engine(url), postgres.maintenance_engine(url)
-        ledger = cls(Store(reader=reader, writer=maintenance), clock, anchor)
-        ledger._prepare(postgres.refuse_forgetful_servers)
+        store = Store(reader=reader, writer=maintenance)
+        ledger = cls(WatchedStore(store, anchor), clock)
+        ledger._prepare(store, partial(connect.prepare_database, anchor))
         ledger.close()
         reader, writer = postgres.reader_engine(url), postgres.writer_engine(url)
-        return cls(Store(reader=reader, writer=writer), clock, anchor)
+        ledger = cls(WatchedStore(Store(reader=reader, writer=writer), anchor), clock)
+        ledger._meet_anchor()
+        return ledger
 
     @classmethod
     def open_database_reader(cls, location: str, clock: Callable[[], datetime]) -> Self:
@@ -110,23 +115,28 @@ class SqlLedger(SqlReadings):
             LedgerUnavailable: If there is no readable ledger.
         """
         url = postgres.database_url(location)
-        ledger = cls(Store(reader=postgres.reader_engine(url)), clock)
+        ledger = cls(WatchedStore(Store(reader=postgres.reader_engine(url))), clock)
         ledger._recognise()
         return ledger
 
     def is_writable(self) -> bool:
         """Return whether the last change was durable, trying an empty one if it was not."""
-        if not self._failed:
-            return True
         try:
-            self._change(rows.touch)
+            self._store.look()
+            if self._failed:
+                self._change(rows.touch)
         except LedgerUnavailable:
             return False
         return True
 
     def take_lease(self, holder: str, seconds: float) -> Lease:
         """Keep others from adopting this holder's runs while it beats; PostgreSQL only."""
+        self._store.settle_within(seconds)
         return Lease(self._store, holder, seconds)
+
+    def accepted(self) -> Note:
+        """Forget the objections and return what is to be noted, once all loss is counted."""
+        return self._change(accept_chain)
 
     def register_dataset(
         self, registration: DatasetRegistration, favourite: float | None = None
@@ -141,7 +151,7 @@ class SqlLedger(SqlReadings):
             rows.insert_dataset(connection, state)
             return state
 
-        return self._change(work, registration.name)
+        return self._change(work, _name_of)
 
     def decide(self, decision: kinds.Decision) -> DatasetState:
         """See `Ledger`."""
@@ -153,7 +163,7 @@ class SqlLedger(SqlReadings):
             rows.update_dataset(connection, state)
             return state
 
-        return self._change(work, decision.dataset)
+        return self._change(work, _name_of)
 
     def open_run(self, opening: RunOpening, holder: str) -> RunState:
         """See `Ledger`."""
@@ -167,7 +177,7 @@ class SqlLedger(SqlReadings):
             rows.insert_run(connection, state)
             return state
 
-        return self._change(work, opening.dataset)
+        return self._change(work, lambda state: state.dataset)
 
     def adopt_run(self, run_id: str, holder: str) -> RunState:
         """See `Ledger`."""
@@ -222,72 +232,51 @@ class SqlLedger(SqlReadings):
                 rows.insert_payload(connection, event.run_id, payload)
             return state
 
-        state = self._change(work)
-        if not state.is_open:
-            self._keep(state.dataset)
-        return state
+        return self._change(work, lambda state: None if state.is_open else state.dataset)
 
-    def _change(self, work: Callable[[Connection], T], dataset: str | None = None) -> T:
+    def _change(
+        self,
+        work: Callable[[Connection], T],
+        changed: Callable[[T], str | None] = lambda _: None,
+    ) -> T:
         """Run one change, and let the anchor see it before anybody relies on it.
 
         Raises:
             LedgerUnavailable: If either may not be durable.
         """
         try:
-            result = self._store.change(work)
-            self._keep(dataset)
+            result = self._store.change(work, changed)
         except LedgerUnavailable as error:
             self._failed = not isinstance(error, HolderLost | HolderAlive)
             raise
         self._failed = False
         return result
 
-    def _keep(self, dataset: str | None) -> None:
-        """Note the head elsewhere, with what is reserved of each data set whose total changed.
-
-        Entries that were not noted one by one are another process's or another thread's, and may
-        have reserved anything: a head without them would promise less than was given out.
-        """
-        if self._anchor is None:
-            return
-        with self._anchor.writing() as note, self._store.reading() as connection:
-            seen, note.head = note.head[0], rows.load_head(connection)
-            changed = set() if dataset is None else {dataset}
-            if note.head[0] > seen + 1:
-                changed = set(rows.load_datasets(connection))
-            for name in changed:
-                note.see(rows.load_account(connection, name), name)
-
     def _append(self, connection: Connection, book: Book, happening: kinds.Happening) -> None:
-        at = self._clock().isoformat()
+        at = self._times.now().isoformat()
         book.apply(happening, at)
         kind, body = kinds.encode(happening)
         rows.insert_entry(connection, Entry.following(rows.load_head(connection), at, kind, body))
 
-    def _prepare(self, check: Callable[[Connection], None] | None = None) -> None:
+    def _prepare(self, store: Store, make: Callable[[Connection], None]) -> None:
         """Make the tables if there are none and verify everything, or close."""
-
-        def work(connection: Connection) -> None:
-            if check is not None:
-                check(connection)
-            connect.check_anchor(connection, self._anchor)  # before an upgrade changes anything
-            connect.create_tables(connection)
-
         try:
-            self._store.change(work)
+            store.change(make)
             self.verify()
-            self._meet_anchor()
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, LedgerRestored):
+                self._store.lose(error)
             self.close()
             raise
 
     def _meet_anchor(self) -> None:
         """Refuse a ledger that lacks what the anchor has seen; let a new anchor see all of it."""
-        with self._store.reading() as connection:
-            connect.check_anchor(connection, self._anchor)
-        for state in self.datasets():
-            self._keep(state.registration.name)
-        self._keep(None)
+        try:
+            last = self._change(rows.load_last)
+        except BaseException:
+            self.close()
+            raise
+        self._times.begin(last.at if last else None)
 
     def _recognise(self) -> None:
         """Check the version, or close."""
@@ -297,3 +286,7 @@ class SqlLedger(SqlReadings):
         except BaseException:
             self.close()
             raise
+
+
+def _name_of(state: DatasetState) -> str:
+    return state.registration.name

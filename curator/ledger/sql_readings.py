@@ -7,12 +7,16 @@ from collections.abc import Iterator
 from curator.accounting.cost import Cost
 from curator.errors import BudgetNumbers
 from curator.ledger import rows
+from curator.ledger.anchor import Note
 from curator.ledger.book import Book
 from curator.ledger.chain import Entry
+from curator.ledger.objections import load_objections
+from curator.ledger.problems import LedgerRestored
 from curator.ledger.records import Account, DatasetState, RunState, Statement
+from curator.ledger.settling import load_settled
 from curator.ledger.shared import checked_payload, statement_of
-from curator.ledger.store import Store
 from curator.ledger.verify import verify_rows
+from curator.ledger.watched import WatchedStore
 
 _PAGE = 1000
 
@@ -20,13 +24,29 @@ _PAGE = 1000
 class SqlReadings:
     """The half of `SqlLedger` that changes nothing."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: WatchedStore) -> None:
         """Keep the store."""
         self._store = store
 
     def close(self) -> None:
         """Close every connection and give the lock back; nothing is written after that."""
         self._store.close()
+
+    @property
+    def lost(self) -> LedgerRestored | None:
+        """Why nothing may be released any more: it went back; None while all is well."""
+        return self._store.lost
+
+    def objections(self) -> tuple[Note, ...]:
+        """Return what other replicas know and this ledger lacks; PostgreSQL only."""
+        with self._store.reading() as connection:
+            return load_objections(connection)
+
+    def went_on_after(self, known: Note) -> int | None:
+        """Return after which entry others charged who lacked what `known` has, None if nobody."""
+        with self._store.reading() as connection:
+            settled = load_settled(connection)
+        return settled.after if settled.count > known.servers else None
 
     def dataset(self, name: str) -> DatasetState:
         """See `Ledger`."""

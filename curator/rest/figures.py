@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import accumulate
 from typing import Final
 
 from markupsafe import Markup
@@ -61,12 +62,14 @@ def course(points: Sequence[Point], cap: float, until: datetime, label: str) -> 
     """Return spent and reserved over time, as steps under the cap.
 
     Args:
-        points: In order of time; at least one.
+        points: In the order of the ledger; at least one. A time before that of an earlier point
+            is drawn at the same place, so that no line goes back.
         cap: Epsilon that is allowed now.
         until: The present, where the lines end.
         label: What the figure shows, for those who do not see it.
     """
-    since = points[0].at
+    times = list(accumulate((point.at for point in points), max))
+    since, until = times[0], max(until, times[-1])
     span = max((until - since).total_seconds(), 1.0)
     finite = [value for p in points for value in (p.spent, p.reserved) if math.isfinite(value)]
     top = max([cap, *finite]) * _HEADROOM or 1.0
@@ -79,7 +82,7 @@ def course(points: Sequence[Point], cap: float, until: datetime, label: str) -> 
         height = min(value / top, 1.0) if math.isfinite(value) else 1.0
         return _HEIGHT - _BOTTOM - height * (_HEIGHT - _TOP - _BOTTOM)
 
-    places = [x(p.at) for p in points] + [x(until)]
+    places = [x(at) for at in [*times, until]]
     spent = _steps(places, [y(p.spent) for p in points])
     reserved = _steps(places, [y(p.reserved) for p in points])
     base, end = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT

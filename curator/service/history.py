@@ -3,6 +3,9 @@
 The entries are applied once, as they come, to a book of this reader's own; between two questions
 only the new ones are read. A data set keeps at most a few hundred points: when there are more,
 every second one is dropped, so a long history is coarser and never longer.
+
+The order is that of the entries. Their times are hints: a clock that was set writes them out of
+order, which is told and not mended.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, final
@@ -17,6 +21,7 @@ from typing import Final, final
 from curator.ledger.book import Book
 from curator.ledger.chain import Entry
 from curator.ledger.entries import decode
+from curator.ledger.entry_times import APART
 from curator.ledger.ledger import Ledger, RunState
 
 KEPT_POINTS: Final = 240
@@ -63,6 +68,14 @@ class History:
         self._courses: dict[str, _Course] = {}
         self._marks: dict[str, deque[tuple[datetime, int]]] = {}
         self._is_stopped = False
+        self._latest: datetime | None = None
+        self._has_ordered_times = True
+
+    @property
+    def has_ordered_times(self) -> bool:
+        """Whether no entry that was read is much earlier, by its time, than the one before it."""
+        with self._lock:
+            return self._has_ordered_times
 
     def read(self) -> bool:
         """Read what is new.
@@ -80,7 +93,7 @@ class History:
             return not self._is_stopped
 
     def points(self, dataset: str) -> tuple[Point, ...]:
-        """Return what was read of one data set, in order of time.
+        """Return what was read of one data set, in the order of the ledger.
 
         Args:
             dataset: Its name.
@@ -97,7 +110,7 @@ class History:
             now: The present in UTC.
         """
         with self._lock:
-            marks = [mark for mark in self._marks.get(run_id, ()) if now - mark[0] <= RATE_SPAN]
+            marks = _lately(self._marks.get(run_id, ()), now)
         if len(marks) < 2:
             return None
         seconds = (marks[-1][0] - marks[0][0]).total_seconds()
@@ -109,6 +122,8 @@ class History:
             at = datetime.fromisoformat(entry.at)
             self._settle(at)
             self._apply(entry, at)
+            self._has_ordered_times &= self._latest is None or at >= self._latest - APART
+            self._latest = at
             self._seq = entry.seq
         self._settle(None)
 
@@ -131,7 +146,7 @@ class History:
             if since is None:
                 continue
             last = course.points[-1].at if course.points else None
-            if now is None or last is None or (now - last).total_seconds() > course.seconds:
+            if now is None or last is None or abs((now - last).total_seconds()) > course.seconds:
                 account = self._book.account(name)
                 point = Point(
                     at=since,
@@ -139,3 +154,15 @@ class History:
                     reserved=account.rule.spent_epsilon(account.reserved),
                 )
                 course.add(point)
+
+
+def _lately(marks: Sequence[tuple[datetime, int]], now: datetime) -> list[tuple[datetime, int]]:
+    """Return the last marks of the span, as far back as their times are in order."""
+    found: list[tuple[datetime, int]] = []
+    until = now + RATE_SPAN  # of a curator whose clock is ahead of this one's
+    for mark in reversed(marks):
+        if not now - RATE_SPAN <= mark[0] <= until:
+            break
+        found.insert(0, mark)
+        until = mark[0]
+    return found

@@ -59,6 +59,7 @@ class Overview:
     is_ready: bool
     has_whole_history: bool
     solver: Choice | None
+    has_ordered_times: bool  # of entries; the clock may have been set
     head: tuple[int, str] | None  # for the steward and the auditor
     datasets: tuple[DatasetOverview, ...]
     open_runs: tuple[RunOverview, ...]
@@ -98,6 +99,7 @@ def overview(
         is_ready=is_ready,
         has_whole_history=has_whole_history,
         solver=context.solver,
+        has_ordered_times=history.has_ordered_times,
         head=context.ledger.head() if caller.sees_everything else None,
         datasets=tuple(
             _dataset(context, history, caller, facts) for facts in list_datasets(context)

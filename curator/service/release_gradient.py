@@ -188,7 +188,7 @@ def _charged(context: Context, live: LiveRun, mark: int) -> int:
 
 
 def _mark_that_was_written(context: Context, live: LiveRun) -> int:
-    """Return the ledger's mark, after a write whose confirmation was lost.
+    """Return the ledger's mark, after a write whose confirmation was lost, now that it is noted.
 
     Raises:
         LedgerUnavailable: If the run is no longer this process's, or the mark is no further.
@@ -197,7 +197,7 @@ def _mark_that_was_written(context: Context, live: LiveRun) -> int:
     ours = state.is_open and (state.holder, state.epoch) == (context.holder, live.epoch)
     if not ours or state.used <= live.used:
         raise LedgerUnavailable
-    return state.used
+    return context.ledger.advance_mark(live.run_id, context.holder, live.epoch, state.used).used
 
 
 def _compute(

@@ -1,7 +1,9 @@
-"""A PostgreSQL server of the tests' own, in its own folder, gone when they are.
+"""PostgreSQL servers of the tests' own, in their own folders, gone when they are.
 
-It runs as the user postgres when the tests run as root, listens on a Unix socket only, and syncs
-what it commits (into shared memory where there is some, so that it is quick).
+One is shared by the tests of a process; a test that stops its server or puts the data back starts
+another with `own_server`. They run as the user postgres when the tests run as root, listen on
+Unix sockets only, and sync what they commit (into shared memory where there is some, so that it is
+quick).
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -29,10 +33,12 @@ _UNLIKE_A_TEST: Final = {"LC_ALL": "C", "PATH": os.environ.get("PATH", "")}
 
 @dataclass
 class Server:
-    """A running server."""
+    """A running server; its data are in the folder `data`."""
 
     folder: Path
     binaries: Path
+    data: str = "d"
+    port: int = _PORT
     _schemas: itertools.count[int] = field(default_factory=itertools.count)
 
     def fresh(self) -> str:
@@ -45,6 +51,63 @@ class Server:
         options = quote(f"-c search_path={schema}")
         host = quote(str(self.folder), safe="")
         return f"postgresql://postgres@/postgres?host={host}&port={_PORT}&options={options}"
+
+    def start(self) -> None:
+        """Start it on its data, at its address."""
+        options = f"-p {self.port} -k {self.folder} -c listen_addresses= -c max_connections=60"
+        where = (
+            "-D",
+            self.folder / self.data,
+            "-w",
+            "-t",
+            "60",
+            "-l",
+            self.folder / f"{self.data}.log",
+        )
+        as_owner(self.binaries / "pg_ctl", *where, "-o", options, "start")
+
+    def stop(self, mode: str = "fast") -> None:
+        as_owner(self.binaries / "pg_ctl", "-D", self.folder / self.data, "-w", "-m", mode, "stop")
+
+    def end(self) -> None:
+        """Stop it whatever it does, and remove all that is its own."""
+        pid_file = self.folder / self.data / "postmaster.pid"
+        if pid_file.exists():
+            os.kill(int(pid_file.read_text().split()[0]), signal.SIGQUIT)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def copy(self, data: str, *options: str) -> None:
+        """Copy its data as they are now into another folder."""
+        where = ("-h", self.folder, "-p", self.port, "-U", "postgres", "-D", self.folder / data)
+        as_owner(self.binaries / "pg_basebackup", *options, "-X", "stream", "-c", "fast", *where)
+
+    def make_standby(self, data: str) -> None:
+        """Make a standby of this server as it is now; until it is started, it lags."""
+        self.copy(data, "-R")
+
+    def put_back(self, data: str) -> None:
+        """Stop it, and start it on a copy of its data, as a steward restores a backup."""
+        self.stop()
+        as_owner("rm", "-rf", self.folder / self.data)
+        as_owner("mv", self.folder / data, self.folder / self.data)
+        self.start()
+
+    @contextmanager
+    def running_standby(self, data: str) -> Iterator[None]:
+        """Let a standby run beside this server, at an address of its own."""
+        standby = Server(self.folder, self.binaries, data, _PORT + 1)
+        standby.start()
+        try:
+            yield
+        finally:
+            standby.stop("immediate")
+
+    def fail_over_to(self, data: str) -> None:
+        """Kill it, and promote a standby at its address."""
+        self.stop("immediate")
+        self.data = data
+        self.start()
+        as_owner(self.binaries / "pg_ctl", "-D", self.folder / data, "-w", "promote")
 
     def run_sql(self, statement: str, schema: str = "public") -> str:
         """Run one statement as the owner of everything and return what psql prints."""
@@ -76,30 +139,30 @@ def server() -> Server | str:
     binaries = _binaries()
     if binaries is None:
         return "no PostgreSQL binaries: apt-get install postgresql"
+    return _started(binaries)
+
+
+@contextmanager
+def own_server() -> Iterator[Server]:
+    """Start another server, or skip the test and say what is missing."""
+    started = _started(postgres_or_skip().binaries)
+    try:
+        yield started
+    finally:
+        started.end()
+        atexit.unregister(started.end)
+
+
+def _started(binaries: Path) -> Server:
     shared = _SHARED if _SHARED.is_dir() else None
     folder = Path(tempfile.mkdtemp(prefix="weir-postgres-", dir=shared))
     started = Server(folder, binaries)
-    atexit.register(_stop, started)
+    atexit.register(started.end)
     if os.geteuid() == 0:
         shutil.chown(folder, "postgres")
-    _as_owner(
-        binaries / "initdb",
-        "--no-sync",
-        "-A",
-        "trust",
-        "-U",
-        "postgres",
-        "-E",
-        "UTF8",
-        "-D",
-        folder / "d",
-    )
-    options = f"-p {_PORT} -k {folder} -c listen_addresses= -c max_connections=60"
-    log = folder / "log"
-    _as_owner(
-        *(binaries / "pg_ctl", "-D", folder / "d", "-w", "-t", "60", "-l", log, "-o", options),
-        "start",
-    )
+    options = ("--no-sync", "-A", "trust", "-U", "postgres", "-E", "UTF8")
+    as_owner(binaries / "initdb", *options, "-D", folder / started.data)
+    started.start()
     return started
 
 
@@ -111,7 +174,7 @@ def _binaries() -> Path | None:
     return Path(on_path).resolve().parent if on_path else None
 
 
-def _as_owner(*command: object) -> None:
+def as_owner(*command: object) -> None:
     user = {"user": "postgres", "group": "postgres"} if os.geteuid() == 0 else {}
     subprocess.run(
         [str(part) for part in command],
@@ -122,10 +185,3 @@ def _as_owner(*command: object) -> None:
         stdout=subprocess.DEVNULL,
         **user,  # type: ignore[call-overload]
     )
-
-
-def _stop(started: Server) -> None:
-    pid_file = started.folder / "d" / "postmaster.pid"
-    if pid_file.exists():
-        os.kill(int(pid_file.read_text().split()[0]), signal.SIGQUIT)
-    shutil.rmtree(started.folder, ignore_errors=True)

@@ -94,17 +94,17 @@ def test_a_read_only_file_is_unavailable(ledger: SqlLedger, path: Path) -> None:
 @pytest.mark.parametrize("written", [False, True])
 def test_a_sync_that_fails_is_never_a_yes(ledger: SqlLedger, written: bool) -> None:
     """The change may or may not be on the disk; the caller learns only that it may not go on."""
-    assert ledger._store._writer is not None
+    assert ledger._store._store._writer is not None
 
     def fail(connection: object) -> None:
         if written:
             connection.connection.commit()  # type: ignore[attr-defined]
         raise sqlite3.OperationalError("disk I/O error")
 
-    event.listen(ledger._store._writer, "commit", fail)
+    event.listen(ledger._store._store._writer, "commit", fail)
     with pytest.raises(LedgerUnavailable):
         ledger.advance_mark("r", "h", 1, 10)
-    event.remove(ledger._store._writer, "commit", fail)
+    event.remove(ledger._store._store._writer, "commit", fail)
     assert ledger.run("r").used == (10 if written else 0)
     assert ledger.advance_mark("r", "h", 1, 10).used == 10
     ledger.verify()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -249,13 +250,38 @@ def test_what_another_replica_reserved_is_known_here_too(tmp_path: Path) -> None
     there.close()
 
 
-def test_what_another_thread_reserved_is_not_missed(place: Place) -> None:
-    """Two changes may be durable before either is noted, and the cheaper one be noted first."""
+def test_what_was_durable_and_not_noted_is_not_missed(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ledger = place.open()
-    keep = ledger._keep
-    ledger._keep = lambda dataset: None  # type: ignore[method-assign]
-    ledger.open_run(opening("s", 30), "h")
-    ledger._keep = keep  # type: ignore[method-assign]
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("curator.ledger.anchor.os.fsync", full)
+        with pytest.raises(LedgerUnavailable):
+            ledger.open_run(opening("s", 30), "h")
     ledger.advance_mark("r", "h", 1, 12)
     assert place.anchor.read().datasets["d"]["reserved"] == (event_cost(STEP) * 70).to_json()
+    ledger.close()
+
+
+def test_changes_of_two_threads_are_noted_in_either_order(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are durable before either is noted, and the later one is noted first."""
+    ledger = place.open()
+    advance = HeadAnchor.advance
+
+    def overtaken(*arguments: Any) -> Any:
+        monkeypatch.setattr(HeadAnchor, "advance", advance)
+        ledger.advance_mark("r", "h", 1, 12)
+        return advance(*arguments)
+
+    monkeypatch.setattr(HeadAnchor, "advance", overtaken)
+    ledger.open_run(opening("s", 30), "h")
+    note = place.anchor.read()
+    assert note.head == ledger.head()
+    assert note.datasets["d"]["reserved"] == (event_cost(STEP) * 70).to_json()
     ledger.close()

@@ -164,8 +164,8 @@ def test_a_failing_disk_is_unavailable_and_charges_nothing(ledger: SqlLedger, pa
     blocker = sqlite3.connect(path, isolation_level=None)
     size = blocker.execute("PRAGMA page_count").fetchone()[0]
     blocker.close()
-    assert ledger._store._writer is not None
-    with ledger._store._writer.connect() as connection:
+    assert ledger._store._store._writer is not None
+    with ledger._store._store._writer.connect() as connection:
         connection.exec_driver_sql(f"PRAGMA max_page_count = {size}")  # a full disk
     opened = 0
     with pytest.raises(LedgerUnavailable):  # noqa: PT012 - how many fit is the disk's business
@@ -180,8 +180,8 @@ def test_a_failing_disk_is_unavailable_and_charges_nothing(ledger: SqlLedger, pa
 def test_a_locked_database_is_unavailable(
     ledger: SqlLedger, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert ledger._store._writer is not None
-    with ledger._store._writer.connect() as connection:
+    assert ledger._store._store._writer is not None
+    with ledger._store._store._writer.connect() as connection:
         connection.exec_driver_sql("PRAGMA busy_timeout = 10")
     intruder = sqlite3.connect(path, isolation_level=None)
     intruder.execute("BEGIN IMMEDIATE")
@@ -261,8 +261,8 @@ def test_a_newer_ledger_is_refused_with_what_to_do(ledger: SqlLedger, path: Path
 
 def test_the_file_is_its_owner_s_and_durable(ledger: SqlLedger, path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert ledger._store._writer is not None
-    with ledger._store._writer.connect() as connection:
+    assert ledger._store._store._writer is not None
+    with ledger._store._store._writer.connect() as connection:
         pragmas = {
             name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
             for name in ("journal_mode", "synchronous", "foreign_keys")

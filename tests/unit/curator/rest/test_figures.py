@@ -45,10 +45,19 @@ def test_a_gauge_s_arcs_are_parts_of_the_cap(
 
 @pytest.mark.parametrize(
     "values",
-    [[(0.0, 0.0)], [(0.0, 1.0), (1.0, 1.0)], [(0.0, math.inf), (20.0, math.inf)]],
+    [
+        [(0.0, 0.0)],
+        [(0.0, 1.0), (1.0, 1.0)],
+        [(0.0, math.inf), (20.0, math.inf)],
+        [(0.0, 1.0), (0.5, 1.0), (1.0, 1.0)],
+    ],
 )
-def test_a_course_stays_inside_and_moves_forward(values: list[tuple[float, float]]) -> None:
-    points = [Point(START + timedelta(hours=n), *pair) for n, pair in enumerate(values)]
+@pytest.mark.parametrize("hours", [[0, 1, 2], [0, 9, 2], [999, 5, 7]])
+def test_a_course_stays_inside_and_moves_forward(
+    values: list[tuple[float, float]], hours: list[int]
+) -> None:
+    at = [START + timedelta(hours=n) for n in hours]  # two of them by a clock that was set
+    points = [Point(when, *pair) for when, pair in zip(at, values, strict=False)]
     text = figures.course(points, 10.0, START + timedelta(days=2), "<&>")
     root = ET.fromstring(text)  # noqa: S314
     assert root.attrib["aria-label"] == "<&>"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from curator.ledger.records import NOTHING, RunState, RunStatus
@@ -49,6 +51,12 @@ def test_runs_come_latest_first_with_what_they_used() -> None:
     assert message.runs[1].status == run_pb2.RUN_STATUS_OPEN
     assert message.runs[1].closed_at == ""
     assert message.num_left_out == 0
+
+
+def test_the_order_is_the_ledger_s_though_the_clock_was_set_back() -> None:
+    states = [replace(state, opened_at=f"20{40 - k}-01-01") for k, state in enumerate(STATES)]
+    message = encode_runs(states, open_only=False)
+    assert [run.run_id for run in message.runs] == [f"run-{k}" for k in reversed(range(10))]
 
 
 def test_open_runs_alone() -> None:

@@ -92,3 +92,20 @@ def test_entries_of_a_newer_version_stop_it_and_it_says_so(scene: Scene) -> None
     assert not history.read()
     assert not history.read()
     assert history.points("digits") == before
+
+
+def test_a_clock_that_is_set_back_loses_no_point_and_is_told(scene: Scene) -> None:
+    whole = History(scene.ledger)
+    opened = scene.open("digits", "alice", 100_000)
+    assert whole.read()
+    assert whole.has_ordered_times
+    scene.clock.advance(-86_400)
+    for used in range(100, 600, 100):
+        scene.clock.advance(10)
+        scene.ledger.advance_mark(opened, HOLDER, 1, used)
+    assert whole.read()
+    spent = [point.spent for point in whole.points("digits")]
+    assert spent == sorted(spent)
+    assert len(spent) == 7  # registered, opened, and one for each mark
+    assert not whole.has_ordered_times
+    assert whole.steps_per_second(opened, scene.clock.now) == pytest.approx(10)

@@ -259,6 +259,7 @@ def test_a_charge_whose_confirmation_was_lost_is_found_again() -> None:
         def __init__(self, inner: Any) -> None:
             self._inner = inner
             self.forgets = True
+            self.confirmed: list[int] = []
 
         def __getattr__(self, name: str) -> Any:
             return getattr(self._inner, name)
@@ -267,6 +268,7 @@ def test_a_charge_whose_confirmation_was_lost_is_found_again() -> None:
             state = self._inner.advance_mark(*arguments)
             if self.forgets:
                 raise LedgerUnavailable
+            self.confirmed.append(state.used)
             return state
 
     ledger = Forgetful(memory_ledger())
@@ -282,6 +284,7 @@ def test_a_charge_whose_confirmation_was_lost_is_found_again() -> None:
     assert written > 1
     assert answer(ctx, run.run_id, 1).step == 1
     assert ctx.live_runs[run.run_id].mark == written
+    assert ledger.confirmed == [written]  # and so noted outside, before anything relies on it
 
 
 def test_a_draining_curator_answers_unavailable_at_once(ctx: Context) -> None:
