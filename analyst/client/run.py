@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
@@ -14,13 +13,13 @@ from torch import Tensor
 
 from analyst.client.channel import Connection
 from analyst.client.codec import decode_gradient, encode_feature_step, encode_step
+from analyst.client.interrupted import InterruptedSteps
 from analyst.client.stream import StepStream
 from analyst.errors import (
     RequestRefused,
     StepConflict,
     StepLost,
     StepOutOfOrder,
-    StepsInterrupted,
 )
 from protos.weir.v1 import release_pb2, run_pb2
 
@@ -50,7 +49,7 @@ class Run:
         self._connection = connection
         self._patience = patience
         self._stream: StepStream | None = None
-        self._interrupted: range | None = None  # steps that were sent and not waited for
+        self._interrupted = InterruptedSteps()
         self.run_id = state.run_id
         self.dataset = state.dataset
         self.num_steps = state.num_steps
@@ -244,16 +243,16 @@ class Run:
                     functools.partial(self._exchange, requests), patience=self._patience
                 )
             except (StepLost, StepOutOfOrder, StepConflict) as refused:
-                is_known = self._interrupted is not None or not isinstance(refused, StepConflict)
+                is_known = bool(self._interrupted) or not isinstance(refused, StepConflict)
                 if not (is_known and self._resume_into(requests)):
                     raise
                 continue
             except RequestRefused:
                 raise
             except BaseException:  # whatever it was, the steps may be charged
-                self._note_interrupted(len(requests))
+                self._interrupted.add(self.next_step, len(requests))
                 raise
-            self._warn_of_interrupted()
+            self._interrupted.settle(self.run_id, self.next_step)
             self.next_step = response.step + 1
             self.spent_epsilon = response.spent_epsilon
             self.budget_epsilon = response.budget_epsilon
@@ -283,23 +282,6 @@ class Run:
         for place, request in enumerate(requests):
             request.step = self.next_step + place
         return changed
-
-    def _note_interrupted(self, num_sent: int) -> None:
-        first = self.next_step if self._interrupted is None else self._interrupted.start
-        self._interrupted = range(first, self.next_step + num_sent)
-
-    def _warn_of_interrupted(self) -> None:
-        """Name the interrupted steps that the ledger counts, once."""
-        interrupted, self._interrupted = self._interrupted, None
-        counted = [step for step in interrupted or () if step < self.next_step]
-        if counted:
-            named = ", ".join(map(str, counted))
-            warnings.warn(
-                f"run {self.run_id}: step {named} was interrupted after it was sent; it is "
-                f"charged and its answer was not read. The run goes on with step {self.next_step}.",
-                StepsInterrupted,
-                stacklevel=4,
-            )
 
     def _resume(self) -> bool:
         """Ask where the run stands; return whether the next step changed."""
