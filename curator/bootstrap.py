@@ -34,6 +34,7 @@ from curator.rpc.server import RpcConfig, RpcServer, create_server
 from curator.sanitizer.entropy import OsEntropy
 from curator.sanitizer.prefetched import PrefetchedNoise
 from curator.service.context import Context
+from curator.service.history import History
 from curator.service.idle_runs import IdleRuns
 from curator.service.in_turn import InTurn
 from curator.service.relinquish_runs import relinquish_runs
@@ -133,7 +134,8 @@ def create_curator(
     choose_device(compute.device)
     place_critics(compute.ray_workers, compute.ray_address, compute.device)
     choose_backend(config.compute.solver)
-    ledger = open_ledger(folder, config)
+    history = History()
+    ledger = open_ledger(folder, config, watch=history.see)
     try:
         holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(8)}"
         tenure = Tenure.of(ledger, holder, config)
@@ -178,6 +180,7 @@ def create_curator(
             folder.tokens,
             lambda: not draining.is_set() and ledger.is_writable(),
             folder.signing_key,
+            history,
         )
         administration = CommandServer(
             folder.socket, lambda command: execute(context, folder, command)
@@ -215,7 +218,7 @@ def drain_on_signals(curator: Curator) -> None:
 def _states(folder: CuratorFolder, ledger: SqlLedger) -> StateFolder:
     """Return where runs keep their states, without those of runs that ended."""
     states = StateFolder(folder.states)
-    states.forget_all_but(ledger.runs())
+    states.forget_all_but(ledger.open_runs())
     return states
 
 

@@ -62,14 +62,15 @@ def _show(arguments: Namespace) -> None:
     ledger, screen, answers = reader_of(arguments), Screen.of(arguments), []
     for state in ledger.datasets():
         name = state.registration.name
-        statement, runs = ledger.statement(name), ledger.runs(dataset=name)
-        decided = _decisions(state)
+        statement, decided = ledger.statement(name), _decisions(state)
         screen.show(*_statement_lines(statement), *(f"  {line}" for line in decided))
-        screen.show(*(f"  {_closed(run)}" for run in runs if not run.is_open))
-        answers.append(
-            _answer(statement).model_dump()
-            | {"decisions": decided, "runs": [Run.of(run).model_dump() for run in runs]}
-        )
+        runs = []  # one document for a program, lines as they are read for people
+        for run in ledger.runs(dataset=name):
+            if screen.as_json:
+                runs.append(Run.of(run).model_dump())
+            elif not run.is_open:
+                screen.show(f"  {_closed(run)}")
+        answers.append(_answer(statement).model_dump() | {"decisions": decided, "runs": runs})
     sequence, digest = ledger.head()
     ledger.close()
     screen.show(f"head: entry {sequence}, {digest}")
@@ -102,14 +103,17 @@ def _export(arguments: Namespace) -> None:
     from curator.ledger.export import export_jsonl  # the accountants
 
     ledger = reader_of(arguments)
-    lines = list(export_jsonl(ledger))
-    ledger.close()
     if arguments.out is None:
-        for line in lines:  # JSON already, one object a line
+        for line in export_jsonl(ledger):  # JSON already, one object a line
             say(line)
+        ledger.close()
         return
-    arguments.out.write_text("".join(line + "\n" for line in lines))
-    Screen.of(arguments).answer({"out": str(arguments.out), "lines": len(lines)})
+    count = 0
+    with arguments.out.open("w", encoding="ascii") as stream:
+        for count, line in enumerate(export_jsonl(ledger), 1):  # noqa: B007 - the last one counts
+            stream.write(line + "\n")
+    ledger.close()
+    Screen.of(arguments).answer({"out": str(arguments.out), "lines": count})
 
 
 def _verify(arguments: Namespace) -> None:
@@ -121,12 +125,13 @@ def _verify(arguments: Namespace) -> None:
     from curator.ledger.export import verify_export  # the accountants
 
     try:
-        lines = arguments.file.read_text().splitlines()
+        with arguments.file.open(encoding="utf-8") as lines:
+            checked = verify_export(lines)
     except UnicodeDecodeError:
         msg = f"{arguments.file} is not a ledger export"
         raise UsageProblem(msg) from None
     screen, answers = Screen.of(arguments), []
-    for totals in verify_export(lines):
+    for totals in checked:
         screen.show(*([BANNER] if is_rehearsal(totals.dataset) else []))
         screen.show(
             f"{totals.dataset}: chain and costs hold; epsilon {totals.spent_epsilon:.6f} spent, "

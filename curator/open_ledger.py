@@ -6,11 +6,16 @@ from curator.clock import utc_now
 from curator.config import CuratorConfig
 from curator.folder import CuratorFolder
 from curator.ledger.anchor import HeadAnchor
+from curator.ledger.book import Watch
 from curator.ledger.sql import SqlLedger
 
 
 def open_ledger(
-    folder: CuratorFolder, config: CuratorConfig, *, is_restored: bool = False
+    folder: CuratorFolder,
+    config: CuratorConfig,
+    *,
+    is_restored: bool = False,
+    watch: Watch | None = None,
 ) -> SqlLedger:
     """Open the ledger for writing.
 
@@ -18,6 +23,7 @@ def open_ledger(
         folder: The curator's folder.
         config: The steward's configuration.
         is_restored: Do not compare it with the head that is kept outside.
+        watch: Is told of every entry as the ledger is verified.
 
     Returns:
         The ledger, verified.
@@ -28,8 +34,8 @@ def open_ledger(
     """
     anchor = None if is_restored else HeadAnchor(folder.head_file(config))
     if config.database:
-        return SqlLedger.open_database(config.database, utc_now, anchor)
-    return SqlLedger.open_writer(folder.ledger, utc_now, anchor)
+        return SqlLedger.open_database(config.database, utc_now, anchor, watch)
+    return SqlLedger.open_writer(folder.ledger, utc_now, anchor, watch)
 
 
 def open_ledger_reader(folder: CuratorFolder, config: CuratorConfig) -> SqlLedger:

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+_ENCODER: Final = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
+)
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 GENESIS: Final = hashlib.sha256(b"weir ledger, version 1").hexdigest()
@@ -20,9 +23,7 @@ def canonical_json(value: Mapping[str, object]) -> str:
     Raises:
         ValueError: If a number is not finite.
     """
-    return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
-    )
+    return _ENCODER.encode(value)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any, Final, Self
 
 from curator.accounting.cost import Cost
@@ -244,9 +245,14 @@ def registration_from(value: dict[str, Any]) -> DatasetRegistration:
 
 
 def _opening(value: dict[str, Any]) -> RunOpening:
-    setup, step = Cost.from_json(value.pop("setup")), Cost.from_json(value.pop("step"))
+    setup, step = (_cost(tuple(value.pop(name))) for name in ("setup", "step"))
     plain = _typed(RunOpening, {**value, "setup": setup, "step": step})
     return RunOpening(**plain)
+
+
+@lru_cache(maxsize=1024)
+def _cost(items: tuple[object, ...]) -> Cost:
+    return Cost.from_json(items)
 
 
 def _typed(
@@ -257,7 +263,12 @@ def _typed(
     Raises:
         TypeError: If one has another.
     """
-    for item in fields(record):
-        if type(value[item.name]).__name__ != item.type:
-            raise TypeError(item.name)
+    for name, declared in _types(record):
+        if type(value[name]).__name__ != declared:
+            raise TypeError(name)
     return value
+
+
+@lru_cache(maxsize=64)
+def _types(record: type[RunOpening | RunOpened | RunEvent | Decision]) -> tuple[tuple[str, Any]]:
+    return tuple((item.name, item.type) for item in fields(record))

@@ -43,10 +43,9 @@ def accept_restored(ledger: Ledger, anchor: HeadAnchor, reason: str) -> tuple[st
     if seq == 0 or any(entry.digest == digest for entry in ledger.entries(after=seq - 1)):
         msg = "this ledger has all that was known of it; there is nothing to accept"
         raise LedgerConflict(msg)
-    for run in ledger.runs():
-        if run.is_open:
-            state = ledger.adopt_run(run.run_id, _HOLDER)
-            ledger.close_run(run.run_id, _HOLDER, state.epoch, state.used, CLOSED_AS_RESTORED)
+    for run in ledger.open_runs():
+        state = ledger.adopt_run(run.run_id, _HOLDER)
+        ledger.close_run(run.run_id, _HOLDER, state.epoch, state.used, CLOSED_AS_RESTORED)
     lines = tuple(_count(ledger, name, known, reason) for name in sorted(known.datasets))
     note = Note(head=ledger.head(), datasets=known.datasets)
     anchor.replace(note)

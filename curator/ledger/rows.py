@@ -2,68 +2,89 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
-from collections.abc import Iterator
-from dataclasses import asdict, fields
-from functools import lru_cache
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Final
 
-from sqlalchemy import Connection, Integer, cast, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
-from curator.accounting.cost import Cost
 from curator.accounting.rule import BudgetRule
 from curator.ledger import schema
 from curator.ledger.book import Book
 from curator.ledger.chain import GENESIS, Entry, canonical_json
 from curator.ledger.entries import dataset_fields
-from curator.ledger.records import (
-    DatasetRegistration,
-    DatasetState,
-    DatasetStatus,
-    RunState,
-    RunStatus,
-    Use,
-)
+from curator.ledger.records import DatasetRegistration, DatasetState, DatasetStatus
+from curator.ledger.run_rows import PAGE, cost_of
+from curator.ledger.totals import EVERYBODY, Tally, Totals
 from curator.privacy.adjacency import Adjacency, Relation, Unit
 from curator.privacy.budget import Budget
 
-_CHANGING: Final = (
-    *("used", "answered", "status", "close_reason", "holder", "epoch"),
-    *("setup_begun", "setup_digest", "closed_at"),
-)
+_FEW: Final = 16
+"""Kept setups in memory at a time: each may have megabytes."""
 
 
-def load_book(connection: Connection, dataset: str | None = None) -> Book:
-    """Return one data set with its runs, or everything."""
+def load_account(connection: Connection, dataset: str, *analysts: str) -> Book:
+    """Return one data set with its totals, and those of some analysts."""
     return Book(
-        datasets=load_datasets(connection, dataset), runs=load_runs(connection, dataset=dataset)
-    )
-
-
-def load_account(connection: Connection, dataset: str) -> Book:
-    """Return one data set with its open runs; its closed runs are counted by the database."""
-    book = Book(
         datasets=load_datasets(connection, dataset),
-        runs=load_runs(connection, dataset=dataset, status=RunStatus.OPEN),
+        totals=load_totals(connection, dataset, EVERYBODY, *analysts),
     )
-    for analyst, uses in _settled(connection, dataset):
-        book.settle((dataset, analyst), uses)
-    return book
 
 
-def _settled(connection: Connection, dataset: str) -> Iterator[tuple[str, list[Use]]]:
-    """Return the uses of each analyst's closed runs: counts are summed, costs are not."""
-    table = schema.runs
-    closed = (table.c.dataset == dataset) & (table.c.status == str(RunStatus.CLOSED))
-    for cost, count in (
-        (table.c.setup, cast(table.c.setup_begun, Integer)),
-        (table.c.step, table.c.used),
-    ):
-        columns = table.c.analyst, cost
-        query = select(*columns, func.sum(count)).where(closed).group_by(*columns)
-        for analyst, text, times in connection.execute(query):
-            yield analyst, [(_cost(text), int(times))]
+def load_totals(
+    connection: Connection, dataset: str | None = None, *analysts: str
+) -> dict[tuple[str, str], Totals]:
+    """Return the running totals of analysts of a data set, or all there are."""
+    table = schema.totals
+    query = select(table)
+    if dataset is not None:
+        query = query.where(table.c.dataset == dataset, table.c.analyst.in_(analysts))
+    return {
+        (row.dataset, row.analyst): Totals(
+            spent=_tally(row.spent), reserved=_tally(row.reserved), num_closed=row.num_closed
+        )
+        for row in connection.execute(query)
+    }
+
+
+def save_totals(
+    connection: Connection,
+    before: Mapping[tuple[str, str], Totals],
+    after: Mapping[tuple[str, str], Totals],
+) -> None:
+    """Show the totals that a change moved in the place of what they were."""
+    table = schema.totals
+    rows = [
+        {
+            "dataset": dataset,
+            "analyst": analyst,
+            "spent": json.dumps(now.spent.to_json()),
+            "reserved": json.dumps(now.reserved.to_json()),
+            "num_closed": now.num_closed,
+        }
+        for (dataset, analyst), now in after.items()
+        if before.get((dataset, analyst)) != now
+    ]
+    if not rows:
+        return
+    shown = (table.c.dataset == bindparam("of")) & (table.c.analyst == bindparam("whose"))
+    keys = [{"of": row["dataset"], "whose": row["analyst"]} for row in rows]
+    connection.execute(delete(table).where(shown), keys)
+    connection.execute(insert(table), rows)
+
+
+def count_closed(connection: Connection, analyst: str) -> int:
+    """Return how many closed runs an analyst has, or everybody, over all data sets."""
+    table = schema.totals
+    query = select(func.sum(table.c.num_closed)).where(table.c.analyst == analyst)
+    return int(connection.execute(query).scalar_one() or 0)
+
+
+def _tally(text: str) -> Tally:
+    return Tally.from_json(json.loads(text))
 
 
 def load_datasets(connection: Connection, name: str | None = None) -> dict[str, DatasetState]:
@@ -87,42 +108,9 @@ def load_datasets(connection: Connection, name: str | None = None) -> dict[str, 
             shares=tuple(sorted(json.loads(row["shares"]).items())),
             policy_json=row["policy_json"],
             status=DatasetStatus(row["status"]),
-            added=_cost(row["added"]),
+            added=cost_of(row["added"]),
         )
     return found
-
-
-def load_runs(
-    connection: Connection,
-    *,
-    run_id: str | None = None,
-    dataset: str | None = None,
-    analyst: str | None = None,
-    status: RunStatus | None = None,
-) -> dict[str, RunState]:
-    """Return the runs that fit, in the order in which they were opened."""
-    table = schema.runs
-    query = select(table).order_by(table.c.position)
-    for column, wanted in (
-        (table.c.run_id, run_id),
-        (table.c.dataset, dataset),
-        (table.c.analyst, analyst),
-        (table.c.status, status),
-    ):
-        if wanted is not None:
-            query = query.where(column == wanted)
-    found = {}
-    for row in connection.execute(query).mappings():
-        values = {field.name: row[field.name] for field in fields(RunState)}
-        values["setup"], values["step"] = _cost(row["setup"]), _cost(row["step"])
-        values["status"] = RunStatus(row["status"])
-        found[row["run_id"]] = RunState(**values)
-    return found
-
-
-@lru_cache(maxsize=1024)
-def _cost(text: str) -> Cost:
-    return Cost.from_json(json.loads(text))
 
 
 def load_payload(connection: Connection, run_id: str) -> bytes | None:
@@ -131,6 +119,23 @@ def load_payload(connection: Connection, run_id: str) -> bytes | None:
     query = select(table.c.payload).where(table.c.run_id == run_id)
     payload: bytes | None = connection.execute(query).scalar_one_or_none()
     return payload
+
+
+def changed_payload(connection: Connection) -> str | None:
+    """Return a run whose kept setup is not the one that its row names, None if there is none."""
+    runs, kept, after = schema.runs, schema.setup_payloads, 0
+    query = select(runs.c.position, runs.c.run_id, runs.c.setup_digest, kept.c.payload).outerjoin(
+        kept, runs.c.run_id == kept.c.run_id
+    )
+    query = query.where((runs.c.setup_digest != "") | kept.c.payload.is_not(None))
+    query = query.order_by(runs.c.position).limit(_FEW)
+    while page := connection.execute(query.where(runs.c.position > after)).all():
+        after = page[-1].position
+        for row in page:
+            payload = row.payload
+            if payload is None or hashlib.sha256(payload).hexdigest() != row.setup_digest:
+                return str(row.run_id)
+    return None
 
 
 def load_head(connection: Connection) -> tuple[int, str]:
@@ -157,10 +162,11 @@ def load_entries(connection: Connection, after: int, at_most: int) -> list[Entry
 
 
 def all_entries(connection: Connection) -> Iterator[Entry]:
-    """Return every entry in order, as one snapshot."""
-    table = schema.entries
-    for row in connection.execute(select(table).order_by(table.c.seq)).mappings():
-        yield Entry(**row)
+    """Return every entry in order, as one snapshot, a page in memory at a time."""
+    after = 0
+    while page := load_entries(connection, after, PAGE):
+        yield from page
+        after = page[-1].seq
 
 
 def insert_entry(connection: Connection, entry: Entry) -> None:
@@ -194,22 +200,6 @@ def _decided_fields(state: DatasetState) -> dict[str, object]:
         "status": str(state.status),
         "added": json.dumps(state.added.to_json()),
     }
-
-
-def insert_run(connection: Connection, run: RunState) -> None:
-    """Show a new run."""
-    values = {field.name: getattr(run, field.name) for field in fields(RunState)}
-    values["setup"] = json.dumps(run.setup.to_json())
-    values["step"] = json.dumps(run.step.to_json())
-    values["status"] = str(run.status)
-    connection.execute(insert(schema.runs).values(values))
-
-
-def update_run(connection: Connection, run: RunState) -> None:
-    """Show what changed of a run."""
-    values = {name: getattr(run, name) for name in _CHANGING} | {"status": str(run.status)}
-    query = update(schema.runs).where(schema.runs.c.run_id == run.run_id).values(values)
-    connection.execute(query)
 
 
 def touch(connection: Connection) -> None:

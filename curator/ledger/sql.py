@@ -16,10 +16,10 @@ from typing import Self, TypeVar, final
 from sqlalchemy import Connection
 
 from curator.errors import LedgerUnavailable
-from curator.ledger import connect, postgres, rows
+from curator.ledger import connect, postgres, rows, run_rows
 from curator.ledger import entries as kinds
 from curator.ledger.anchor import HeadAnchor
-from curator.ledger.book import Book
+from curator.ledger.book import Book, Watch
 from curator.ledger.chain import Entry
 from curator.ledger.lease import Lease, refuse_while_alive
 from curator.ledger.lock import WriterLock
@@ -30,15 +30,14 @@ from curator.ledger.sql_readings import SqlReadings
 from curator.ledger.store import Store
 
 T = TypeVar("T")
+Clock = Callable[[], datetime]
 
 
 @final
 class SqlLedger(SqlReadings):
     """The ledger's promise on a database; open it with one of the `open_...` methods."""
 
-    def __init__(
-        self, store: Store, clock: Callable[[], datetime], anchor: HeadAnchor | None = None
-    ) -> None:
+    def __init__(self, store: Store, clock: Clock, anchor: HeadAnchor | None = None) -> None:
         """Keep the store, and what keeps its head elsewhere; `clock` returns the time in UTC."""
         super().__init__(store)
         self._clock = clock
@@ -47,9 +46,9 @@ class SqlLedger(SqlReadings):
 
     @classmethod
     def open_writer(
-        cls, path: Path, clock: Callable[[], datetime], anchor: HeadAnchor | None = None
+        cls, path: Path, clock: Clock, anchor: HeadAnchor | None = None, watch: Watch | None = None
     ) -> Self:
-        """Open the ledger at `path`, made if there is none, and verify all of it.
+        """Open the ledger at `path`, made if there is none, and verify all of it; see `verify`.
 
         Raises:
             LedgerLocked: If another process writes it.
@@ -66,11 +65,11 @@ class SqlLedger(SqlReadings):
             raise
         reader, writer = connect.reader_engine(path), connect.writer_engine(path)
         ledger = cls(Store(reader=reader, writer=writer, lock=lock), clock, anchor)
-        ledger._prepare()
+        ledger._prepare(watch)
         return ledger
 
     @classmethod
-    def open_reader(cls, path: Path, clock: Callable[[], datetime]) -> Self:
+    def open_reader(cls, path: Path, clock: Clock) -> Self:
         """Open an existing ledger without the right to change it, beside a running writer.
 
         Raises:
@@ -83,7 +82,7 @@ class SqlLedger(SqlReadings):
 
     @classmethod
     def open_database(
-        cls, location: str, clock: Callable[[], datetime], anchor: HeadAnchor | None = None
+        cls, where: str, clock: Clock, anchor: HeadAnchor | None = None, watch: Watch | None = None
     ) -> Self:
         """Open the ledger in a PostgreSQL database; other processes may write it too.
 
@@ -93,16 +92,16 @@ class SqlLedger(SqlReadings):
             ChainBroken: If anything in it was changed by other means.
             LedgerUnavailable: If the server cannot be reached, or does not sync its commits.
         """
-        url = postgres.database_url(location)
+        url = postgres.database_url(where)
         reader, maintenance = postgres.reader_engine(url), postgres.maintenance_engine(url)
         ledger = cls(Store(reader=reader, writer=maintenance), clock, anchor)
-        ledger._prepare(postgres.refuse_forgetful_servers)
+        ledger._prepare(watch, postgres.refuse_forgetful_servers)
         ledger.close()
         reader, writer = postgres.reader_engine(url), postgres.writer_engine(url)
         return cls(Store(reader=reader, writer=writer), clock, anchor)
 
     @classmethod
-    def open_database_reader(cls, location: str, clock: Callable[[], datetime]) -> Self:
+    def open_database_reader(cls, location: str, clock: Clock) -> Self:
         """Open the ledger in a PostgreSQL database without the right to change it.
 
         Raises:
@@ -160,11 +159,11 @@ class SqlLedger(SqlReadings):
         happening = kinds.RunOpened(opening=checked_opening(opening), holder=holder)
 
         def work(connection: Connection) -> RunState:
-            book = rows.load_account(connection, opening.dataset)
-            book.runs.update(rows.load_runs(connection, run_id=opening.run_id))
+            book = rows.load_account(connection, opening.dataset, opening.analyst)
+            book.runs = run_rows.load_run(connection, opening.run_id)
             self._append(connection, book, happening)
             state = book.run(opening.run_id)
-            rows.insert_run(connection, state)
+            run_rows.insert_run(connection, state)
             return state
 
         return self._change(work, opening.dataset)
@@ -204,20 +203,18 @@ class SqlLedger(SqlReadings):
 
     def _happen(self, event: kinds.RunEvent, payload: bytes | None = None) -> RunState:
         def work(connection: Connection) -> RunState:
-            book = Book(runs=rows.load_runs(connection, run_id=event.run_id))
-            before = book.run(event.run_id)
+            found = run_rows.load_run(connection, event.run_id)
+            before = Book(runs=found).run(event.run_id)
             if is_repeated_mark(before, event):
                 return before
-            book.datasets = rows.load_datasets(connection, before.dataset)
-            if book.dataset(before.dataset).is_restricted(before.analyst):
-                book = rows.load_account(connection, before.dataset)
-                book.runs[event.run_id] = before
+            book = rows.load_account(connection, before.dataset, before.analyst)
+            book.runs = found
             check_kept(book, before, event)
             if isinstance(event, kinds.RunAdopted):
                 refuse_while_alive(connection, before.holder, event.holder)
             self._append(connection, book, event)
             state = book.run(event.run_id)
-            rows.update_run(connection, state)
+            run_rows.update_run(connection, state)
             if payload is not None:
                 rows.insert_payload(connection, event.run_id, payload)
             return state
@@ -259,12 +256,15 @@ class SqlLedger(SqlReadings):
                 note.see(rows.load_account(connection, name), name)
 
     def _append(self, connection: Connection, book: Book, happening: kinds.Happening) -> None:
-        at = self._clock().isoformat()
+        at, before = self._clock().isoformat(), dict(book.totals)
         book.apply(happening, at)
         kind, body = kinds.encode(happening)
         rows.insert_entry(connection, Entry.following(rows.load_head(connection), at, kind, body))
+        rows.save_totals(connection, before, book.totals)
 
-    def _prepare(self, check: Callable[[Connection], None] | None = None) -> None:
+    def _prepare(
+        self, watch: Watch | None, check: Callable[[Connection], None] | None = None
+    ) -> None:
         """Make the tables if there are none and verify everything, or close."""
 
         def work(connection: Connection) -> None:
@@ -275,7 +275,7 @@ class SqlLedger(SqlReadings):
 
         try:
             self._store.change(work)
-            self.verify()
+            self.verify(watch)
             self._meet_anchor()
         except BaseException:
             self.close()

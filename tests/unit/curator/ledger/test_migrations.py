@@ -31,7 +31,7 @@ pytest.importorskip("alembic", reason="alembic is not installed")
 NEXT = """
 from alembic import op
 import sqlalchemy as sa
-revision, down_revision, branch_labels, depends_on = "4", "3", None, None
+revision, down_revision, branch_labels, depends_on = "5", "4", None, None
 def upgrade():
     op.add_column("meta", sa.Column("note", sa.Text))
     {then}
@@ -124,8 +124,8 @@ def plan_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str) -> Non
     versions.mkdir()
     for revision in (FOLDER / "versions").glob("v*.py"):
         (versions / revision.name).write_text(revision.read_text())
-    (versions / "v4.py").write_text(NEXT.format(then=then))
-    monkeypatch.setattr(schema, "SCHEMA_VERSION", 4)
+    (versions / "v5.py").write_text(NEXT.format(then=then))
+    monkeypatch.setattr(schema, "SCHEMA_VERSION", 5)
     monkeypatch.setattr(
         connect, "upgrade", lambda connection, written: upgrade(connection, written, versions)
     )

@@ -200,7 +200,7 @@ def test_an_error_between_the_entry_and_the_row_leaves_neither(
         raise OSError
 
     before = ledger.head()
-    monkeypatch.setattr("curator.ledger.rows.update_run", fail)
+    monkeypatch.setattr("curator.ledger.run_rows.update_run", fail)
     with pytest.raises(LedgerUnavailable):
         ledger.advance_mark("r", "h", 1, 41)
     monkeypatch.undo()
