@@ -135,7 +135,7 @@ def create_curator(
     place_critics(compute.ray_workers, compute.ray_address, compute.device)
     choose_backend(config.compute.solver)
     history = History()
-    ledger = open_ledger(folder, config, watch=history.see)
+    ledger = open_ledger(folder, config, watcher=history)
     try:
         holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(8)}"
         tenure = Tenure.of(ledger, holder, config)

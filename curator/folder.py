@@ -54,6 +54,11 @@ class CuratorFolder:
         return Path(config.ledger.head_file or self.root / "ledger-head.json")
 
     @property
+    def checkpoint(self) -> Path:
+        """What the last start of a curator verified of the ledger; it may be removed."""
+        return self.root / "ledger-checkpoint"
+
+    @property
     def socket(self) -> Path:
         """Where a serving curator takes administrative commands."""
         return self.root / "admin.sock"

@@ -6,7 +6,8 @@ from curator.clock import utc_now
 from curator.config import CuratorConfig
 from curator.folder import CuratorFolder
 from curator.ledger.anchor import HeadAnchor
-from curator.ledger.book import Watch
+from curator.ledger.checkpoint import Checkpoint
+from curator.ledger.shown import Watcher
 from curator.ledger.sql import SqlLedger
 
 
@@ -15,7 +16,7 @@ def open_ledger(
     config: CuratorConfig,
     *,
     is_restored: bool = False,
-    watch: Watch | None = None,
+    watcher: Watcher | None = None,
 ) -> SqlLedger:
     """Open the ledger for writing.
 
@@ -23,7 +24,7 @@ def open_ledger(
         folder: The curator's folder.
         config: The steward's configuration.
         is_restored: Do not compare it with the head that is kept outside.
-        watch: Is told of every entry as the ledger is verified.
+        watcher: Is told of every entry as the ledger is verified.
 
     Returns:
         The ledger, verified.
@@ -33,9 +34,10 @@ def open_ledger(
         LedgerRestored: If an older copy was put in its place.
     """
     anchor = None if is_restored else HeadAnchor(folder.head_file(config))
+    known = None if is_restored else Checkpoint(folder.checkpoint, watcher)
     if config.database:
-        return SqlLedger.open_database(config.database, utc_now, anchor, watch)
-    return SqlLedger.open_writer(folder.ledger, utc_now, anchor, watch)
+        return SqlLedger.open_database(config.database, utc_now, anchor, known)
+    return SqlLedger.open_writer(folder.ledger, utc_now, anchor, known)
 
 
 def open_ledger_reader(folder: CuratorFolder, config: CuratorConfig) -> SqlLedger:

@@ -6,7 +6,7 @@ a replay refuses whatever a live ledger would have refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Final
 
@@ -21,7 +21,7 @@ from curator.ledger.records import (
     RunState,
     RunStatus,
 )
-from curator.ledger.totals import EVERYBODY, Totals
+from curator.ledger.totals import EVERYBODY, Change, Totals
 from curator.ledger.transitions import after, decided
 
 _NOTHING: Final = Totals()
@@ -124,11 +124,12 @@ class Book:
             msg = f"the run {opening.run_id!r} was opened before"
             raise RunExists(msg)
         self.dataset(opening.dataset).check_active()
+        declared = opening.declared
         share = self.share(opening.dataset, opening.analyst)
-        if share and not share.rule.admits(share.reserved + opening.declared):
-            raise AllotmentExhausted(share.numbers(opening.declared))
-        if not account.rule.admits(account.reserved + opening.declared):
-            raise BudgetExhausted(account.numbers(opening.declared))
+        if share and not share.rule.admits(share.reserved + declared):
+            raise AllotmentExhausted(share.numbers(declared))
+        if not account.rule.admits(account.reserved + declared):
+            raise BudgetExhausted(account.numbers(declared))
         state = RunState(
             **{name: getattr(opening, name) for name in _OPENED_WITH},
             used=0,
@@ -165,9 +166,9 @@ class Book:
         else:
             self.runs.pop(run.run_id, None)
             self.closed[run.run_id] = run
+        change = Change.of(before, run)
         for whose in {EVERYBODY, run.analyst}:
-            totals = self.total(run.dataset, whose).moved(before, run)
-            self.totals[run.dataset, whose] = totals
+            self.totals[run.dataset, whose] = self.total(run.dataset, whose).after(change)
 
     def _check_charge(self, before: RunState, state: RunState) -> None:
         """Check what was reserved at opening against what the steward has decided since.
@@ -199,40 +200,56 @@ def account_of(state: DatasetState, totals: Totals) -> Account:
     return Account(rule=state.cap_rule, spent=spent, reserved=reserved)
 
 
-Watch = Callable[[Entry, DatasetState | RunState, Book], None]
-"""Sees each entry as it is replayed, what it changed, and the book after it, always the same."""
+@dataclass(slots=True)
+class Place:
+    """Where a replay begins, and where it is: the book and head after an entry.
+
+    `ids` are of all runs that were opened, of which the book has those that are open.
+    """
+
+    book: Book = field(default_factory=Book)
+    head: tuple[int, str] = (0, GENESIS)
+    ids: set[str] = field(default_factory=set)
 
 
-def follow(lines: Iterable[Entry], book: Book) -> Iterator[tuple[Entry, DatasetState | RunState]]:
-    """Apply entries from the first on, and return each with what it changed.
+def follow(lines: Iterable[Entry], place: Place) -> Iterator[tuple[Entry, DatasetState | RunState]]:
+    """Apply entries, and return each with what it changed.
 
     Args:
-        lines: The entries in order; only one at a time is held.
-        book: An empty one; it is left without the runs that were closed.
+        lines: The entries after the place, in order; only one at a time is held.
+        place: Goes on with each entry; its book is left without the runs that were closed.
 
     Raises:
         ChainBroken: If an entry does not follow the one before, or could not have been written.
     """
-    head, known = (0, GENESIS), set[str]()
     for entry in lines:
-        if not entry.follows(head):
-            msg = f"entry {entry.seq} after {head[0]} was changed, moved or follows a gap"
-            raise ChainBroken(msg)
+        check_follows(entry, place.head)
         try:
             happening = entries.decode(entry.kind, entry.body)
             if isinstance(happening, entries.RunOpened):
-                _check_new(happening.opening.run_id, known)
-            state = book.apply(happening, entry.at)
+                _check_new(happening.opening.run_id, place.ids)
+            state = place.book.apply(happening, entry.at)
         except Exception as error:
             msg = f"entry {entry.seq} could not have been written by this software: {error}"
             raise ChainBroken(msg) from error
-        head = (entry.seq, entry.digest)
-        book.closed.clear()
+        place.head = (entry.seq, entry.digest)
+        place.book.closed.clear()
         yield entry, state
 
 
+def check_follows(entry: Entry, head: tuple[int, str]) -> None:
+    """Check that an entry is unchanged and comes right after the head.
+
+    Raises:
+        ChainBroken: If not.
+    """
+    if not entry.follows(head):
+        msg = f"entry {entry.seq} after {head[0]} was changed, moved or follows a gap"
+        raise ChainBroken(msg)
+
+
 def _check_new(run_id: str, known: set[str]) -> None:
-    """Remember a run, of which the book may have been taken away.
+    """Remember a run that is opened.
 
     Raises:
         RunExists: If it was opened before.

@@ -17,8 +17,8 @@ from curator.accounting.cost import Cost, event_cost
 from curator.accounting.event_text import event_from_text
 from curator.accounting.orders import ORDERS
 from curator.accounting.second_opinion import second_epsilon
-from curator.ledger.book import Book, follow
-from curator.ledger.chain import GENESIS, Entry, canonical_json
+from curator.ledger.book import Book, Place, follow
+from curator.ledger.chain import Entry, canonical_json
 from curator.ledger.ledger import Ledger
 from curator.ledger.problems import ChainBroken
 from curator.ledger.records import ACCOUNTANT, RunState
@@ -49,12 +49,11 @@ def export_jsonl(ledger: Ledger) -> Iterator[str]:
         ChainBroken: If the ledger's own entries do not hold; the last line, without which an export
             is none, was not returned then.
     """
-    book, head = Book(), (0, GENESIS)
+    place = Place()
     yield canonical_json(_first_line(FORMAT))
-    for entry, _ in follow(ledger.entries(), book):
-        head = (entry.seq, entry.digest)
-        yield canonical_json({name: getattr(entry, name) for name in Entry.__slots__})
-    yield canonical_json({"head": list(head), "statements": _statements(book)})
+    for entry, _ in follow(ledger.entries(), place):
+        yield canonical_json(entry._asdict())
+    yield canonical_json({"head": list(place.head), "statements": _statements(place.book)})
 
 
 def _first_line(name: str) -> dict[str, Any]:
@@ -98,17 +97,16 @@ def _read(export: _Lines) -> tuple[Book, _Uses, object]:
     Raises:
         ChainBroken: If the entries do not hold, or are not those that the last line speaks of.
     """
-    book, uses, head = Book(), _Uses(), (0, GENESIS)
+    place, uses = Place(), _Uses()
     if json.loads(export.first) not in [_first_line(known) for known in _KNOWN]:
         _fail("this version does not know the export's format, accountant or orders")
-    for entry, state in follow(export.entries(), book):
-        head = (entry.seq, entry.digest)
+    for _, state in follow(export.entries(), place):
         if isinstance(state, RunState) and not state.is_open:
             uses.count(state)
     last = json.loads(export.last)
-    if last["head"] != list(head):
+    if last["head"] != list(place.head):
         _fail("the export ends before or after the head that it names")
-    return book, uses, last["statements"]
+    return place.book, uses, last["statements"]
 
 
 @final

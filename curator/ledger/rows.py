@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
@@ -42,12 +41,33 @@ def load_totals(
     query = select(table)
     if dataset is not None:
         query = query.where(table.c.dataset == dataset, table.c.analyst.in_(analysts))
+    return totals_of(connection.execute(query).mappings())
+
+
+def totals_of(rows: Iterable[Mapping[Any, Any]]) -> dict[tuple[str, str], Totals]:
+    """Return the totals of rows, by data set and analyst."""
     return {
-        (row.dataset, row.analyst): Totals(
-            spent=_tally(row.spent), reserved=_tally(row.reserved), num_closed=row.num_closed
+        (row["dataset"], row["analyst"]): Totals(
+            spent=Tally.from_json(json.loads(row["spent"])),
+            reserved=Tally.from_json(json.loads(row["reserved"])),
+            num_closed=row["num_closed"],
         )
-        for row in connection.execute(query)
+        for row in rows
     }
+
+
+def rows_of_totals(totals: Mapping[tuple[str, str], Totals]) -> list[dict[str, object]]:
+    """Return totals as plain values."""
+    return [
+        {
+            "dataset": dataset,
+            "analyst": analyst,
+            "spent": json.dumps(now.spent.to_json()),
+            "reserved": json.dumps(now.reserved.to_json()),
+            "num_closed": now.num_closed,
+        }
+        for (dataset, analyst), now in totals.items()
+    ]
 
 
 def save_totals(
@@ -57,17 +77,7 @@ def save_totals(
 ) -> None:
     """Show the totals that a change moved in the place of what they were."""
     table = schema.totals
-    rows = [
-        {
-            "dataset": dataset,
-            "analyst": analyst,
-            "spent": json.dumps(now.spent.to_json()),
-            "reserved": json.dumps(now.reserved.to_json()),
-            "num_closed": now.num_closed,
-        }
-        for (dataset, analyst), now in after.items()
-        if before.get((dataset, analyst)) != now
-    ]
+    rows = rows_of_totals({key: now for key, now in after.items() if before.get(key) != now})
     if not rows:
         return
     shown = (table.c.dataset == bindparam("of")) & (table.c.analyst == bindparam("whose"))
@@ -83,34 +93,32 @@ def count_closed(connection: Connection, analyst: str) -> int:
     return int(connection.execute(query).scalar_one() or 0)
 
 
-def _tally(text: str) -> Tally:
-    return Tally.from_json(json.loads(text))
-
-
 def load_datasets(connection: Connection, name: str | None = None) -> dict[str, DatasetState]:
     """Return the data sets by name, or the one called `name` if there is one."""
     table = schema.datasets
     query = select(table) if name is None else select(table).where(table.c.name == name)
-    found = {}
-    for row in connection.execute(query).mappings():
-        registration = DatasetRegistration(
-            name=row["name"],
-            budget=Budget(epsilon=row["epsilon"], delta=row["delta"]),
-            adjacency=Adjacency(relation=Relation(row["relation"]), unit=Unit(row["unit"])),
-            facts_json=row["facts_json"],
-        )
-        rule = BudgetRule.from_json(json.loads(row["rule"]))
-        found[registration.name] = DatasetState(
-            registration=registration,
-            rule=rule,
-            registered_at=row["registered_at"],
-            cap=row["cap"],
-            shares=tuple(sorted(json.loads(row["shares"]).items())),
-            policy_json=row["policy_json"],
-            status=DatasetStatus(row["status"]),
-            added=cost_of(row["added"]),
-        )
-    return found
+    states = map(dataset_of, connection.execute(query).mappings())
+    return {state.registration.name: state for state in states}
+
+
+def dataset_of(row: Mapping[Any, Any]) -> DatasetState:
+    """Return the data set of a row."""
+    registration = DatasetRegistration(
+        name=row["name"],
+        budget=Budget(epsilon=row["epsilon"], delta=row["delta"]),
+        adjacency=Adjacency(relation=Relation(row["relation"]), unit=Unit(row["unit"])),
+        facts_json=row["facts_json"],
+    )
+    return DatasetState(
+        registration=registration,
+        rule=BudgetRule.from_json(json.loads(row["rule"])),
+        registered_at=row["registered_at"],
+        cap=row["cap"],
+        shares=tuple(sorted(json.loads(row["shares"]).items())),
+        policy_json=row["policy_json"],
+        status=DatasetStatus(row["status"]),
+        added=cost_of(row["added"]),
+    )
 
 
 def load_payload(connection: Connection, run_id: str) -> bytes | None:
@@ -157,32 +165,36 @@ def load_digest(connection: Connection, seq: int) -> str | None:
 def load_entries(connection: Connection, after: int, at_most: int) -> list[Entry]:
     """Return the next entries after a sequence number."""
     table = schema.entries
-    query = select(table).where(table.c.seq > after).order_by(table.c.seq).limit(at_most)
-    return [Entry(**row) for row in connection.execute(query).mappings()]
+    columns = [table.c[name] for name in Entry._fields]
+    query = select(*columns).where(table.c.seq > after).order_by(table.c.seq).limit(at_most)
+    return [Entry._make(row) for row in connection.execute(query)]
 
 
-def all_entries(connection: Connection) -> Iterator[Entry]:
-    """Return every entry in order, as one snapshot, a page in memory at a time."""
-    after = 0
-    while page := load_entries(connection, after, PAGE):
+def entries_after(connection: Connection, seq: int) -> Iterator[Entry]:
+    """Return all later entries in order, as one snapshot, a page in memory at a time."""
+    while page := load_entries(connection, seq, PAGE):
         yield from page
-        after = page[-1].seq
+        seq = page[-1].seq
 
 
 def insert_entry(connection: Connection, entry: Entry) -> None:
     """Append one entry."""
-    connection.execute(insert(schema.entries).values(asdict(entry)))
+    connection.execute(insert(schema.entries).values(entry._asdict()))
 
 
 def insert_dataset(connection: Connection, state: DatasetState) -> None:
     """Show a new data set."""
-    values = {
+    connection.execute(insert(schema.datasets).values(row_of_dataset(state)))
+
+
+def row_of_dataset(state: DatasetState) -> dict[str, object]:
+    """Return a data set as plain values."""
+    return {
         **dataset_fields(state.registration),
         "rule": canonical_json(state.rule.to_json()),
         "registered_at": state.registered_at,
         **_decided_fields(state),
     }
-    connection.execute(insert(schema.datasets).values(values))
 
 
 def update_dataset(connection: Connection, state: DatasetState) -> None:

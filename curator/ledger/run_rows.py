@@ -5,11 +5,12 @@ The order of the rows is the order in which runs were opened, as their entries h
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, final
 
 from sqlalchemy import Connection, Row, Select, insert, select, update
 
@@ -18,6 +19,7 @@ from curator.ledger import schema
 from curator.ledger.records import RunState, RunStatus
 
 PAGE: Final = 1000
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
 _RUNS: Final = schema.runs
 _NAMES: Final = tuple(item.name for item in fields(RunState))
 _COLUMNS: Final = tuple(_RUNS.c[name] for name in _NAMES)
@@ -61,36 +63,66 @@ def load_latest_runs(
     return _by_id(connection, query.order_by(_RUNS.c.position.desc()).limit(at_most))
 
 
-def load_page(connection: Connection, after: int, **of: str | None) -> tuple[int, list[RunState]]:
-    """Return the next page of all runs in order, and the position to go on after.
+def load_page(connection: Connection, after: int, **of: str | None) -> Sequence[Row[Any]]:
+    """Return the next page of all runs in order.
 
     Args:
         connection: Reads them.
-        after: The position where the last page ended; 0 at first.
+        after: The position of the last row of the page before; 0 at first.
         of: Values of columns, such as the analyst; None for any.
     """
     query = _of(select(*_COLUMNS, _RUNS.c.position), **of).where(_RUNS.c.position > after)
-    rows = connection.execute(query.order_by(_RUNS.c.position).limit(PAGE)).all()
-    return (rows[-1].position if rows else after), [_run(row) for row in rows]
+    return connection.execute(query.order_by(_RUNS.c.position).limit(PAGE)).all()
 
 
-def all_runs(connection: Connection) -> Iterator[RunState]:
-    """Return every run in order, as one snapshot, a page in memory at a time."""
-    after = 0
-    while True:
-        after, page = load_page(connection, after)
-        if not page:
-            return
-        yield from page
+@final
+class RunReader:
+    """Reads all runs once in order, a page in memory at a time, and takes a digest of closed ones.
+
+    Nothing about a closed run changes, so the digest of those that were closed when a ledger was
+    verified says later whether they are shown as they were then.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        """Begin before the first run."""
+        self._connection = connection
+        self._closed = hashlib.sha256()
+        self.position = 0
+
+    @property
+    def digest(self) -> str:
+        """Of the runs that were read and are closed, in order."""
+        return self._closed.hexdigest()
+
+    def rows(self, until: int | None = None) -> Iterator[Row[Any]]:
+        """Read on, to a position or to the end."""
+        while page := load_page(self._connection, self.position):
+            for row in page:
+                if until is not None and row.position > until:
+                    return
+                self.position = row.position
+                if row.status == RunStatus.CLOSED:
+                    self._closed.update(line_of(row))
+                yield row
+
+
+def line_of(row: Row[Any]) -> bytes:
+    """Return all of a row as it counts for a digest."""
+    return (_ENCODER.encode(tuple(row)) + "\n").encode()
 
 
 def insert_run(connection: Connection, run: RunState) -> None:
     """Show a new run."""
-    values = {name: getattr(run, name) for name in _NAMES}
-    values["setup"] = json.dumps(run.setup.to_json())
-    values["step"] = json.dumps(run.step.to_json())
-    values["status"] = str(run.status)
-    connection.execute(insert(_RUNS).values(values))
+    connection.execute(insert(_RUNS).values(row_of(run)))
+
+
+def row_of(run: RunState) -> dict[str, Any]:
+    """Return a run as plain values."""
+    return {name: getattr(run, name) for name in _NAMES} | {
+        "setup": json.dumps(run.setup.to_json()),
+        "step": json.dumps(run.step.to_json()),
+        "status": str(run.status),
+    }
 
 
 def update_run(connection: Connection, run: RunState) -> None:
@@ -107,11 +139,12 @@ def _of(query: Select[Any], **of: str | None) -> Select[Any]:
 
 
 def _by_id(connection: Connection, query: Select[Any]) -> dict[str, RunState]:
-    runs = [_run(row) for row in connection.execute(query)]
+    runs = [run_of(row) for row in connection.execute(query)]
     return {run.run_id: run for run in runs}
 
 
-def _run(row: Row[Any]) -> RunState:
+def run_of(row: Iterable[Any]) -> RunState:
+    """Return the run of a row, or of the values of what `row_of` returns."""
     values = dict(zip(_NAMES, row, strict=False))  # a page has the position after them
     values["setup"], values["step"] = cost_of(values["setup"]), cost_of(values["step"])
     values["status"] = RunStatus(values["status"])

@@ -19,8 +19,9 @@ from curator.errors import LedgerUnavailable
 from curator.ledger import connect, postgres, rows, run_rows
 from curator.ledger import entries as kinds
 from curator.ledger.anchor import HeadAnchor
-from curator.ledger.book import Book, Watch
+from curator.ledger.book import Book
 from curator.ledger.chain import Entry
+from curator.ledger.checkpoint import UNKNOWN, Checkpoint
 from curator.ledger.lease import Lease, refuse_while_alive
 from curator.ledger.lock import WriterLock
 from curator.ledger.problems import HolderAlive, HolderLost
@@ -46,9 +47,9 @@ class SqlLedger(SqlReadings):
 
     @classmethod
     def open_writer(
-        cls, path: Path, clock: Clock, anchor: HeadAnchor | None = None, watch: Watch | None = None
+        cls, path: Path, clock: Clock, anchor: HeadAnchor | None = None, known: Checkpoint = UNKNOWN
     ) -> Self:
-        """Open the ledger at `path`, made if there is none, and verify all of it; see `verify`.
+        """Open the ledger at `path`, made if there is none, and verify all of it.
 
         Raises:
             LedgerLocked: If another process writes it.
@@ -65,7 +66,7 @@ class SqlLedger(SqlReadings):
             raise
         reader, writer = connect.reader_engine(path), connect.writer_engine(path)
         ledger = cls(Store(reader=reader, writer=writer, lock=lock), clock, anchor)
-        ledger._prepare(watch)
+        ledger._prepare(known)
         return ledger
 
     @classmethod
@@ -82,7 +83,7 @@ class SqlLedger(SqlReadings):
 
     @classmethod
     def open_database(
-        cls, where: str, clock: Clock, anchor: HeadAnchor | None = None, watch: Watch | None = None
+        cls, where: str, clock: Clock, anchor: HeadAnchor | None = None, known: Checkpoint = UNKNOWN
     ) -> Self:
         """Open the ledger in a PostgreSQL database; other processes may write it too.
 
@@ -95,7 +96,7 @@ class SqlLedger(SqlReadings):
         url = postgres.database_url(where)
         reader, maintenance = postgres.reader_engine(url), postgres.maintenance_engine(url)
         ledger = cls(Store(reader=reader, writer=maintenance), clock, anchor)
-        ledger._prepare(watch, postgres.refuse_forgetful_servers)
+        ledger._prepare(known, postgres.refuse_forgetful_servers)
         ledger.close()
         reader, writer = postgres.reader_engine(url), postgres.writer_engine(url)
         return cls(Store(reader=reader, writer=writer), clock, anchor)
@@ -262,20 +263,19 @@ class SqlLedger(SqlReadings):
         rows.insert_entry(connection, Entry.following(rows.load_head(connection), at, kind, body))
         rows.save_totals(connection, before, book.totals)
 
-    def _prepare(
-        self, watch: Watch | None, check: Callable[[Connection], None] | None = None
-    ) -> None:
+    def _prepare(self, known: Checkpoint, *checks: Callable[[Connection], None]) -> None:
         """Make the tables if there are none and verify everything, or close."""
 
         def work(connection: Connection) -> None:
-            if check is not None:
+            for check in checks:
                 check(connection)
             connect.check_anchor(connection, self._anchor)  # before an upgrade changes anything
             connect.create_tables(connection)
 
         try:
             self._store.change(work)
-            self.verify(watch)
+            with self._store.reading() as connection:
+                known.verify(connection)
             self._meet_anchor()
         except BaseException:
             self.close()

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from curator.accounting.cost import Cost
 from curator.errors import BudgetNumbers
 from curator.ledger import rows, run_rows
-from curator.ledger.book import Book, Watch
+from curator.ledger.book import Book
 from curator.ledger.chain import Entry
 from curator.ledger.records import Account, DatasetState, RunState, RunStatus, Statement
 from curator.ledger.shared import checked_payload, statement_of
 from curator.ledger.store import Store
 from curator.ledger.totals import EVERYBODY
-from curator.ledger.verify import verify_rows
+from curator.ledger.verify import Known, verify_rows
 
 _PAGE = 1000
 
@@ -79,12 +79,11 @@ class SqlReadings:
         after = 0
         while True:
             with self._store.reading() as connection:
-                after, page = run_rows.load_page(
-                    connection, after, dataset=dataset, analyst=analyst
-                )
+                page = run_rows.load_page(connection, after, dataset=dataset, analyst=analyst)
             if not page:
                 return
-            yield from page
+            yield from map(run_rows.run_of, page)
+            after = page[-1].position
 
     def open_runs(
         self, dataset: str | None = None, analyst: str | None = None
@@ -128,14 +127,11 @@ class SqlReadings:
         with self._store.reading() as connection:
             return rows.load_head(connection)
 
-    def verify(self, watch: Watch | None = None) -> None:
+    def verify(self) -> None:
         """See `Ledger`.
-
-        Args:
-            watch: Is told of every entry as it is replayed.
 
         Raises:
             ChainBroken: If an entry, a shown row or a stored setup was changed.
         """
         with self._store.reading() as connection:
-            verify_rows(connection, watch)
+            verify_rows(connection, Known())

@@ -13,9 +13,9 @@ import threading
 from collections import deque
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final, final
+from typing import Any, Final, Self, final
 
-from curator.ledger.book import Book, account_of
+from curator.ledger.book import Book, Place, account_of
 from curator.ledger.chain import Entry
 from curator.ledger.entries import decode
 from curator.ledger.ledger import DatasetState, Ledger, RunState
@@ -62,6 +62,15 @@ class _Course:
             self.points = [*self.points[:-1:2], self.points[-1]]
             self.seconds *= 2
 
+    def to_json(self) -> dict[str, object]:
+        points = [[p.at.isoformat(), p.spent, p.reserved] for p in self.points]
+        return {"points": points, "seconds": self.seconds}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        points = [Point(datetime.fromisoformat(at), s, r) for at, s, r in value["points"]]
+        return cls(points, float(value["seconds"]))
+
 
 @final
 class History:
@@ -87,6 +96,41 @@ class History:
         with self._lock:
             self._book = book
             self._note(entry, state)
+
+    def kept(self) -> dict[str, object]:
+        """Return all that was read, as plain values."""
+        with self._lock:
+            for course in self._courses.values():
+                course.settle(None)
+            return {
+                "courses": {name: course.to_json() for name, course in self._courses.items()},
+                "marks": {
+                    run_id: [[at.isoformat(), used] for at, used in marks]
+                    for run_id, marks in self._marks.items()
+                },
+            }
+
+    def go_on(self, kept: dict[str, Any], place: Place) -> None:
+        """Start with what was kept after an entry.
+
+        Args:
+            kept: By `kept`; nothing for the first entry.
+            place: After that entry.
+
+        Raises:
+            ValueError: If it cannot be read.
+        """
+        with self._lock:
+            self._seq, self._book = place.head[0], place.book
+            self._courses = {
+                name: _Course.from_json(value) for name, value in kept.get("courses", {}).items()
+            }
+            self._marks = {
+                run_id: deque(
+                    ((datetime.fromisoformat(at), int(used)) for at, used in marks), _KEPT_MARKS
+                )
+                for run_id, marks in kept.get("marks", {}).items()
+            }
 
     def read(self, ledger: Ledger) -> bool:
         """Read what is new.
@@ -142,15 +186,17 @@ class History:
     def _note(self, entry: Entry, state: DatasetState | RunState) -> None:
         """Keep what an entry says that was applied; its point waits until more is known."""
         self._seq, at = entry.seq, datetime.fromisoformat(entry.at)
-        for course in self._courses.values():
-            course.settle(at)
         if not isinstance(state, RunState):
             name = state.registration.name
         else:
             name = state.dataset
-            before = self._marks.pop(state.run_id, ())
-            if state.is_open:  # what was relinquished was not used before either
-                kept = [(since, min(used, state.used)) for since, used in before]
-                self._marks[state.run_id] = deque([*kept, (at, state.used)], maxlen=_KEPT_MARKS)
-        waiting = at, self._book.dataset(name), self._book.total(name)
-        self._courses.setdefault(name, _Course()).waiting = waiting
+            marks = self._marks.pop(state.run_id, None) or deque(maxlen=_KEPT_MARKS)
+            if state.is_open:
+                if marks and marks[-1][1] > state.used:  # what was relinquished was never used
+                    kept = [(since, min(used, state.used)) for since, used in marks]
+                    marks = deque(kept, maxlen=_KEPT_MARKS)
+                marks.append((at, state.used))
+                self._marks[state.run_id] = marks
+        course = self._courses.setdefault(name, _Course())
+        course.settle(at)
+        course.waiting = at, self._book.dataset(name), self._book.total(name)

@@ -9,7 +9,7 @@ from curator.accounting.cost import event_cost
 from curator.accounting.rule import BudgetRule
 from curator.errors import UnknownDataset
 from curator.ledger import entries
-from curator.ledger.book import Book, follow
+from curator.ledger.book import Book, Place, follow
 from curator.ledger.chain import GENESIS, Entry
 from curator.ledger.problems import ChainBroken, LedgerConflict
 from curator.ledger.records import RunState
@@ -28,10 +28,10 @@ def written(*happenings: entries.Happening) -> list[Entry]:
 
 
 def replay(lines: list[Entry]) -> Book:
-    book = Book()
-    for _ in follow(lines, book):
-        assert not book.closed
-    return book
+    place = Place()
+    for _ in follow(lines, place):
+        assert not place.book.closed
+    return place.book
 
 
 REGISTERED = entries.DatasetRegistered(
@@ -111,6 +111,11 @@ def test_a_run_that_was_closed_does_not_come_back(impossible: entries.Happening)
         replay(written(*CLOSING, impossible))
 
 
+def shown(lines: list[Entry]) -> Book:
+    """What a ledger shows beside its runs, none of which is from before the first entry."""
+    return replace(replay(lines), runs={})
+
+
 def run_of(**changes: Any) -> RunState:
     book = replay(written(*CLOSING[:3]))
     return replace(book.run("r"), **changes)
@@ -127,22 +132,22 @@ def run_of(**changes: Any) -> RunState:
 )
 def test_runs_that_are_shown_otherwise_are_named(runs: list[RunState], named: str) -> None:
     lines = written(*CLOSING[:3])
-    check_shown(lines, replay(lines), iter([run_of()]))
+    check_shown(lines, shown(lines), iter([run_of()]), Place())
     with pytest.raises(ChainBroken, match=named):
-        check_shown(lines, replay(lines), iter(runs))
+        check_shown(lines, shown(lines), iter(runs), Place())
 
 
 @pytest.mark.parametrize("change", ["spent", "reserved", "num_closed", "missing", "extra"])
 @pytest.mark.parametrize("whose", [EVERYBODY, "ann"])
 def test_totals_that_are_shown_otherwise_are_refused(change: str, whose: str) -> None:
     lines = written(*CLOSING[:3])
-    shown, one = replay(lines), Tally().plus(event_cost(STEP), 1)
+    book, one = shown(lines), Tally().plus(event_cost(STEP), 1)
     if change == "missing":
-        del shown.totals["d", whose]
+        del book.totals["d", whose]
     elif change == "extra":
-        shown.totals["d", whose + "x"] = Totals()
+        book.totals["d", whose + "x"] = Totals()
     else:
         other = 1 if change == "num_closed" else one
-        shown.totals["d", whose] = replace(shown.totals["d", whose], **{change: other})
+        book.totals["d", whose] = book.totals["d", whose]._replace(**{change: other})
     with pytest.raises(ChainBroken, match="runs of data set 'd' are counted"):
-        check_shown(lines, shown, iter([run_of()]))
+        check_shown(lines, book, iter([run_of()]), Place())

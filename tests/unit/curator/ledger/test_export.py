@@ -36,7 +36,7 @@ def resealed(lines: list[str], change: dict[int, dict[str, Any]]) -> list[str]:
         body = canonical_json({**json.loads(entry.body), **change.get(entry.seq, {})})
         new = Entry.following(head, entry.at, entry.kind, body)
         head = (new.seq, new.digest)
-        sealed.append(canonical_json({n: getattr(new, n) for n in Entry.__slots__}))
+        sealed.append(canonical_json(new._asdict()))
     last = canonical_json({**json.loads(lines[-1]), "head": list(head)})
     return [lines[0], *sealed, last]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -213,4 +212,4 @@ def rows_of_version_1() -> list[tuple[str, dict[str, object]]]:
         "rule": canonical_json(state.rule.to_json()),
         "registered_at": state.registered_at,
     }
-    return [("entries", asdict(entry)), ("datasets", dataset)]
+    return [("entries", entry._asdict()), ("datasets", dataset)]
