@@ -83,7 +83,7 @@ class Checkpoint:
                 self._watcher.go_on(value["watched"], known.place)
         except FileNotFoundError:
             return self._nothing()
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             _logger.warning("the ledger's checkpoint cannot be read; everything is replayed")
             return self._nothing()
         return known
