@@ -1,11 +1,12 @@
 """What a ledger's calls cost with many closed runs behind it, and how long it takes to open.
 
-Builds a ledger, opens it in a process of its own and prints JSON rows: one for the opening with the
-memory that stays, one for each call (median, and `statements`, what it asks of the database), and
-one for an export and its check. `--marks` are charges of each run: `--closed 1000 --marks 998` has
-about a million entries. It is opened three times: with no checkpoint, with the one that this left,
-and after it has grown a little. `--location` is the URL of an empty PostgreSQL schema; the default
-is a file in a temporary folder (`TMPDIR`), with its synced writes.
+Builds a ledger, opens it and prints JSON rows: one for each opening with the memory that stays, one
+for each call (median, and `statements`, what it asks of the database), and one for an export.
+
+`--marks` are charges of each run: `--closed 1000 --marks 998` has about a million entries. A ledger
+is opened twice, in processes of their own: with no checkpoint, and with the one that this left, if
+the ledger is large enough for one. `--location` is the URL of an empty PostgreSQL schema; the
+default is a file in a temporary folder (`TMPDIR`), with its synced writes.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from __future__ import annotations
 import argparse
 import itertools
 import platform
+import resource
 import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -88,48 +91,73 @@ def processor() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def measure_here(location: str, folder: Path, about: dict[str, Any], repeats: int) -> None:
-    """Open the ledger and print what opening and calls cost.
+def measure_start(location: str, folder: Path, about: dict[str, Any]) -> tuple[SqlLedger, History]:
+    """Open the ledger, and print how long that takes and the memory that stays.
 
     Args:
         location: URL of a database, or empty.
         folder: Of the file.
-        about: For every row.
-        repeats: Calls of each kind.
+        about: For the row.
     """
     history, before = History(), memory_mib()["own_mib"]
+    has_checkpoint = (folder / "checkpoint").exists()
     started, cpu = time.perf_counter(), time.process_time()
     ledger = open_ledger(location, folder, history)
     seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
     print_row(
         **about,
-        what="start",
+        what="start from a checkpoint" if has_checkpoint else "start, all replayed",
         entries=ledger.head()[0],
         wall_s=round(seconds, 2),
         cpu_s=round(cpu, 2),
         added_mib=round(memory_mib()["own_mib"] - before, 1),
+        peak_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     )
+    return ledger, history
+
+
+def measure_calls(ledger: SqlLedger, history: History, about: dict[str, Any], repeats: int) -> None:
+    """Print what each call costs.
+
+    Args:
+        ledger: Opened for writing.
+        history: Of the same ledger.
+        about: For every row.
+        repeats: Calls of each kind.
+    """
     counted = [0]
     for engine in (ledger._store._reader, ledger._store._writer):  # noqa: SLF001 - counts only
         event.listen(engine, "before_cursor_execute", lambda *_: counted.append(counted.pop() + 1))
     for what, call in calls(ledger, history, about["closed_runs"]):
         call()
-        counted[0], times = 0, []
+        counted[0], times, cpu = 0, [], time.process_time()
         for _ in range(repeats):
             started = time.perf_counter()
             call()
             times.append(time.perf_counter() - started)
-        print_row(**about, what=what, statements=counted[0] / repeats, **summary(times))
-    started = time.perf_counter()
-    checked = verify_export(export_jsonl(ledger))
-    print_row(
-        **about,
-        what="export and verify",
-        wall_s=round(time.perf_counter() - started, 2),
-        spent=checked[0].spent_epsilon,
-        added_mib=round(memory_mib()["own_mib"] - before, 1),
-    )
-    ledger.close()
+        cpu = 1000 * (time.process_time() - cpu) / repeats
+        counts = {"statements": counted[0] / repeats, "cpu_ms": round(cpu, 3)}
+        print_row(**about, what=what, **counts, **summary(times))
+
+
+def measure_export(ledger: SqlLedger, about: dict[str, Any]) -> None:
+    """Print how long an export takes, and its check.
+
+    Args:
+        ledger: That is exported.
+        about: For both rows.
+    """
+    works: dict[str, Callable[[], object]] = {
+        "export": lambda: deque(export_jsonl(ledger), maxlen=1),
+        "export and verify": lambda: verify_export(export_jsonl(ledger)),
+    }
+    for what, work in works.items():
+        started, cpu = time.perf_counter(), time.process_time()
+        work()
+        seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        row = {"wall_s": round(seconds, 2), "cpu_s": round(cpu, 2), "peak_mib": peak}
+        print_row(**about, what=what, **row)
 
 
 def calls(
@@ -204,7 +232,11 @@ def main() -> None:
     }
     if arguments.filled:
         about["closed_runs"] = arguments.closed[0]
-        measure_here(arguments.location, Path(arguments.filled), about, arguments.repeats)
+        ledger, history = measure_start(arguments.location, Path(arguments.filled), about)
+        if arguments.repeats:
+            measure_calls(ledger, history, about, arguments.repeats)
+            measure_export(ledger, about)
+        ledger.close()
         return
     for closed in arguments.closed:
         with tempfile.TemporaryDirectory() as folder:
@@ -214,8 +246,9 @@ def main() -> None:
             print_row(**about, closed_runs=closed, what="build", wall_s=seconds)
             again = [sys.executable, "-m", "benchmarks.ledger_scale", "--filled", folder]
             again += ["--closed", str(closed), "--marks", str(arguments.marks)]
-            again += ["--repeats", str(arguments.repeats), "--location", arguments.location]
-            subprocess.run(again, check=True)
+            again += ["--location", arguments.location]
+            for repeats in (0, arguments.repeats):  # the first start leaves a checkpoint
+                subprocess.run([*again, "--repeats", str(repeats)], check=True)
 
 
 if __name__ == "__main__":

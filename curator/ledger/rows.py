@@ -21,7 +21,7 @@ from curator.ledger.totals import EVERYBODY, Tally, Totals
 from curator.privacy.adjacency import Adjacency, Relation, Unit
 from curator.privacy.budget import Budget
 
-_FEW: Final = 16
+_FEW: Final = 32
 """Kept setups in memory at a time: each may have megabytes."""
 
 
@@ -131,19 +131,23 @@ def load_payload(connection: Connection, run_id: str) -> bytes | None:
 
 def changed_payload(connection: Connection) -> str | None:
     """Return a run whose kept setup is not the one that its row names, None if there is none."""
-    runs, kept, after = schema.runs, schema.setup_payloads, 0
-    query = select(runs.c.position, runs.c.run_id, runs.c.setup_digest, kept.c.payload).outerjoin(
-        kept, runs.c.run_id == kept.c.run_id
-    )
-    query = query.where((runs.c.setup_digest != "") | kept.c.payload.is_not(None))
-    query = query.order_by(runs.c.position).limit(_FEW)
-    while page := connection.execute(query.where(runs.c.position > after)).all():
-        after = page[-1].position
+    runs, kept, after, count = schema.runs, schema.setup_payloads, 0, 0
+    named = select(runs.c.position, runs.c.run_id, runs.c.setup_digest)
+    named = named.where(runs.c.setup_digest != "").order_by(runs.c.position).limit(_FEW)
+    while page := connection.execute(named.where(runs.c.position > after)).all():
+        after, count = page[-1].position, count + len(page)
+        query = select(kept).where(kept.c.run_id.in_([row.run_id for row in page]))
+        payloads = {row.run_id: row.payload for row in connection.execute(query)}
         for row in page:
-            payload = row.payload
+            payload = payloads.get(row.run_id)
             if payload is None or hashlib.sha256(payload).hexdigest() != row.setup_digest:
                 return str(row.run_id)
-    return None
+    if connection.execute(select(func.count()).select_from(kept)).scalar_one() == count:
+        return None
+    of_runs = select(runs.c.run_id).where(runs.c.setup_digest != "")
+    return str(
+        connection.execute(select(kept.c.run_id).where(kept.c.run_id.not_in(of_runs))).scalar()
+    )
 
 
 def load_head(connection: Connection) -> tuple[int, str]:
