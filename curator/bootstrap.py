@@ -23,10 +23,12 @@ from curator.divergences.backend import choose_backend
 from curator.divergences.device import choose_device
 from curator.divergences.placement import place_critics
 from curator.folder import CuratorFolder
+from curator.ledger.checkpoint import Checkpoint
 from curator.ledger.problems import HolderLost
 from curator.ledger.sql import SqlLedger
 from curator.load_datasets import load_dataset, load_datasets
 from curator.open_ledger import open_ledger
+from curator.renewal import Renewal
 from curator.rest.app import create_app
 from curator.rest.server import RestConfig, RestServer
 from curator.rpc.identity import KnownCallers
@@ -66,6 +68,7 @@ class Curator:
     rest: RestServer
     administration: CommandServer
     tenure: Tenure
+    renewal: Renewal
     noise: PrefetchedNoise
     draining: threading.Event
     end_idle_runs: Callable[[], None]
@@ -84,12 +87,14 @@ class Curator:
 
         Raises:
             HolderLost: If another curator may have taken the runs over; nothing was released since.
+            ChainBroken: If the ledger was changed by something else while it was served.
         """
         ended_idle = time.monotonic()
-        while not self.draining.wait(_WATCH_SECONDS) and not self.tenure.is_lost():
+        while not self.draining.wait(_WATCH_SECONDS) and not self._must_stop():
             self.rpc.set_serving(serving=self.ledger.is_writable())
             if time.monotonic() - ended_idle >= _IDLE_CHECK_SECONDS:
                 self.end_idle_runs()
+                self.renewal.look()
                 ended_idle = time.monotonic()
         self.draining.set()
         self.rpc.drain(_GRACE_SECONDS)
@@ -103,8 +108,12 @@ class Curator:
         was_lost = self.tenure.is_lost()
         self.tenure.end()
         self.ledger.close()
+        self.renewal.check()
         if was_lost:
             raise HolderLost
+
+    def _must_stop(self) -> bool:
+        return self.tenure.is_lost() or self.renewal.is_broken()
 
 
 def create_curator(
@@ -135,7 +144,8 @@ def create_curator(
     place_critics(compute.ray_workers, compute.ray_address, compute.device)
     choose_backend(config.compute.solver)
     history = History()
-    ledger = open_ledger(folder, config, watcher=history)
+    known = Checkpoint(folder.checkpoint, history)
+    ledger = open_ledger(folder, config, known=known)
     try:
         holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(8)}"
         tenure = Tenure.of(ledger, holder, config)
@@ -197,6 +207,7 @@ def create_curator(
         rest=rest,
         administration=administration,
         tenure=tenure,
+        renewal=Renewal(ledger, folder.checkpoint, known),
         noise=noise,
         draining=draining,
         end_idle_runs=IdleRuns(context, config.limits.idle_hours * 3600).end,

@@ -6,8 +6,7 @@ from curator.clock import utc_now
 from curator.config import CuratorConfig
 from curator.folder import CuratorFolder
 from curator.ledger.anchor import HeadAnchor
-from curator.ledger.checkpoint import Checkpoint
-from curator.ledger.shown import Watcher
+from curator.ledger.checkpoint import UNKNOWN, Checkpoint
 from curator.ledger.sql import SqlLedger
 
 
@@ -16,7 +15,7 @@ def open_ledger(
     config: CuratorConfig,
     *,
     is_restored: bool = False,
-    watcher: Watcher | None = None,
+    known: Checkpoint | None = None,
 ) -> SqlLedger:
     """Open the ledger for writing.
 
@@ -24,7 +23,7 @@ def open_ledger(
         folder: The curator's folder.
         config: The steward's configuration.
         is_restored: Do not compare it with the head that is kept outside.
-        watcher: Is told of every entry as the ledger is verified.
+        known: What was verified before; by default what the folder has of it.
 
     Returns:
         The ledger, verified.
@@ -34,7 +33,8 @@ def open_ledger(
         LedgerRestored: If an older copy was put in its place.
     """
     anchor = None if is_restored else HeadAnchor(folder.head_file(config))
-    known = None if is_restored else Checkpoint(folder.checkpoint, watcher)
+    if known is None:
+        known = UNKNOWN if is_restored else Checkpoint(folder.checkpoint)
     if config.database:
         return SqlLedger.open_database(config.database, utc_now, anchor, known)
     return SqlLedger.open_writer(folder.ledger, utc_now, anchor, known)

@@ -24,7 +24,9 @@ from curator.ledger.shown import Watcher
 from curator.ledger.verify import Known, verify_rows
 
 WORTH: Final = 10_000
-"""Entries that are replayed in about a second: a checkpoint is kept when there were more."""
+"""Entries that are replayed in a second or two: a checkpoint is kept when there were more."""
+_PARTS: Final = 10
+"""While a curator serves, a new checkpoint is due when a tenth of the entries came since."""
 
 _logger = logging.getLogger(__name__)
 
@@ -37,6 +39,11 @@ class Checkpoint:
         """Use the file at `path`, or none; without a watcher it is read and never written."""
         self._path = path
         self._watcher = watcher
+        self.seq = 0  # the last entry that it covers, once it was used
+
+    def is_behind(self, head: int) -> bool:
+        """Return whether so much was written since that a new one is worth its verification."""
+        return head - self.seq >= max(WORTH, head // _PARTS)
 
     def verify(self, connection: Connection) -> None:
         """Verify everything, from the checkpoint on if it fits.
@@ -56,7 +63,9 @@ class Checkpoint:
                 raise
             _logger.warning("the ledger does not fit its checkpoint; all of it is replayed")
             done, begun = verify_rows(connection, self._nothing(), self._watcher), 0
+        self.seq = begun
         if self._path and self._watcher and done.place.head[0] - begun >= WORTH:
+            self.seq = done.place.head[0]
             _write(self._path, done, self._watcher)
 
     def _nothing(self) -> Known:

@@ -274,8 +274,7 @@ class SqlLedger(SqlReadings):
 
         try:
             self._store.change(work)
-            with self._store.reading() as connection:
-                known.verify(connection)
+            self.verify_from(known)
             self._meet_anchor()
         except BaseException:
             self.close()

@@ -9,11 +9,11 @@ from curator.errors import BudgetNumbers
 from curator.ledger import rows, run_rows
 from curator.ledger.book import Book
 from curator.ledger.chain import Entry
+from curator.ledger.checkpoint import UNKNOWN, Checkpoint
 from curator.ledger.records import Account, DatasetState, RunState, RunStatus, Statement
 from curator.ledger.shared import checked_payload, statement_of
 from curator.ledger.store import Store
 from curator.ledger.totals import EVERYBODY
-from curator.ledger.verify import Known, verify_rows
 
 _PAGE = 1000
 
@@ -133,5 +133,13 @@ class SqlReadings:
         Raises:
             ChainBroken: If an entry, a shown row or a stored setup was changed.
         """
+        self.verify_from(UNKNOWN)
+
+    def verify_from(self, known: Checkpoint) -> None:
+        """Verify everything, from a checkpoint on.
+
+        Raises:
+            ChainBroken: If an entry, a shown row or a stored setup was changed.
+        """
         with self._store.reading() as connection:
-            verify_rows(connection, Known())
+            known.verify(connection)
