@@ -15,6 +15,7 @@ from curator.ledger import connect, entries, rows, run_rows, schema
 from curator.ledger.book import Book
 from curator.ledger.chain import GENESIS, Entry
 from curator.ledger.records import DatasetRegistration, DatasetState, RunOpening, RunState
+from curator.privacy.adjacency import Relation, Unit
 from curator.privacy.event import NoEvent, SampledGaussianEvent, SamplingRate
 from curator.privacy.facts import DatasetFacts
 
@@ -38,8 +39,8 @@ FACTS: Final = DatasetFacts(
     max_size=70_000,
     sampling_rate=1 / 1200,
     capacity=128,
-    relation="add-or-remove",
-    unit="record",
+    relation=Relation.ADD_OR_REMOVE,
+    unit=Unit.RECORD,
     epsilon=20.0,
     delta=1e-6,
 )
@@ -128,7 +129,7 @@ class _Builder:
         """Open a run, charge it, and close it."""
         asked = opening(number)
         state = self.write(entries.RunOpened(opening=asked, holder=HOLDER))
-        event = {"run_id": asked.run_id, "holder": HOLDER, "epoch": 1}
+        event: dict[str, Any] = {"run_id": asked.run_id, "holder": HOLDER, "epoch": 1}
         for mark in range(1, marks + 1):
             state = self.write(entries.MarkAdvanced(**event, used=mark))
         if is_closed:

@@ -36,6 +36,7 @@ from curator.ledger.checkpoint import Checkpoint
 from curator.ledger.export import export_jsonl, verify_export
 from curator.ledger.sql import SqlLedger
 from curator.rest.pages import Page
+from curator.sanitizer.entropy import OsEntropy
 from curator.service.caller import Caller, Role
 from curator.service.context import Context, ServedDataset
 from curator.service.history import History
@@ -173,7 +174,7 @@ def calls(
     context = Context(
         ledger=ledger,
         datasets={DATASET: ServedDataset(facts=FACTS, records=None)},
-        noise=None,  # type: ignore[arg-type] - nothing is released
+        noise=OsEntropy(),
         executor=ThreadPoolExecutor(1),
         holder=HOLDER,
         max_samples=1,

@@ -71,7 +71,7 @@ class Cost:
         if None in self.units or None in other.units:
             pairs = zip(self.units, other.units, strict=True)
             return Cost(tuple(None if a is None or b is None else a + b for a, b in pairs))
-        return Cost(tuple(map(add, self.units, other.units)))  # type: ignore[arg-type]
+        return Cost(tuple(map(add, self.units, other.units)))
 
     def beyond(self, other: Cost) -> Cost:
         """Return the least cost that added to `other` is at least this one, at each order."""

@@ -161,6 +161,10 @@ _DECISIONS: Final[dict[str, type[Decision]]] = {
     "spend-added": SpendAdded,
 }
 _KINDS: Final[dict[str, type[RunEvent | Decision]]] = {**_RUN_EVENTS, **_DECISIONS}
+_TYPES: Final = {
+    record: tuple((item.name, item.type) for item in fields(record))
+    for record in (RunOpening, RunOpened, *_KINDS.values())
+}
 _KIND_OF: Final = {kind_type: kind for kind, kind_type in _KINDS.items()}
 
 
@@ -263,12 +267,7 @@ def _typed(
     Raises:
         TypeError: If one has another.
     """
-    for name, declared in _types(record):
+    for name, declared in _TYPES[record]:
         if type(value[name]).__name__ != declared:
             raise TypeError(name)
     return value
-
-
-@lru_cache(maxsize=64)
-def _types(record: type[RunOpening | RunOpened | RunEvent | Decision]) -> tuple[tuple[str, Any]]:
-    return tuple((item.name, item.type) for item in fields(record))

@@ -46,7 +46,7 @@ class Tally(NamedTuple):
         if not times:
             return self
         if None not in cost.units:
-            more = map(mul, cost.units, repeat(times))  # type: ignore[arg-type] - none is None
+            more = map(mul, cost.units, repeat(times))
             finite = tuple(map(add, self.finite, more))
             return Tally(finite if times > 0 else _checked(finite), self.infinite)
         pairs = list(zip(self.finite, self.infinite, cost.units, strict=True))

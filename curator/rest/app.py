@@ -35,7 +35,9 @@ from curator.service.report import (
 )
 
 _CALLER = Depends(caller_of)
-Limit = Annotated[int, Query(ge=1, le=1000, description="The most runs of a page.")]
+Limit = Annotated[
+    int, Query(ge=1, le=1000, description="Runs of a page: 1 to 1000, by default 100.")
+]
 Cursor = Annotated[
     str | None, Query(description="The `run_id` of the last run of the page before.")
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import op  # type: ignore[import-not-found, unused-ignore]
@@ -59,15 +60,15 @@ def _counted() -> list[dict[str, object]]:
     ]
 
 
-def _groups() -> sa.CursorResult[tuple[str, str, bool, str, str, int, int, int, int]]:
+def _groups() -> Iterable[Any]:
     """Return runs of the same costs together, so that costs are read once for all of them."""
-    return op.get_bind().execute(
-        sa.text(
-            "SELECT dataset, analyst, status = 'open', setup, step, count(*), "
-            "sum(CASE WHEN setup_begun THEN 1 ELSE 0 END), sum(used), sum(num_steps) "
-            "FROM runs GROUP BY dataset, analyst, status, setup, step"
-        )
+    query = (
+        "SELECT dataset, analyst, status = 'open', setup, step, count(*), "
+        "sum(CASE WHEN setup_begun THEN 1 ELSE 0 END), sum(used), sum(num_steps) "
+        "FROM runs GROUP BY dataset, analyst, status, setup, step"
     )
+    found: Iterable[Any] = op.get_bind().execute(sa.text(query))
+    return found
 
 
 def _nothing() -> _Sum:

@@ -147,7 +147,7 @@ def test_totals_that_are_shown_otherwise_are_refused(change: str, whose: str) ->
     elif change == "extra":
         book.totals["d", whose + "x"] = Totals()
     else:
-        other = 1 if change == "num_closed" else one
+        other: Any = 1 if change == "num_closed" else one
         book.totals["d", whose] = book.totals["d", whose]._replace(**{change: other})
     with pytest.raises(ChainBroken, match="runs of data set 'd' are counted"):
         check_shown(lines, book, iter([run_of()]), Place())

@@ -56,8 +56,9 @@ def counting(ledger: SqlLedger) -> Iterator[Work]:
         for engine in engines:
             event.remove(engine, "before_cursor_execute", started)
             with engine.connect() as connection:
+                driver: Any = connection.connection.dbapi_connection
                 if connection.dialect.name == "sqlite":
-                    connection.connection.dbapi_connection.set_progress_handler(None, 0)
+                    driver.set_progress_handler(None, 0)
 
 
 def read_whole(plan: str) -> list[str]:
