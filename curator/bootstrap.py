@@ -24,10 +24,12 @@ from curator.divergences.device import choose_device
 from curator.divergences.placement import place_critics
 from curator.folder import CuratorFolder
 from curator.identity.tokens import TokenTable
+from curator.ledger.checkpoint import Checkpoint
 from curator.ledger.problems import HolderLost
 from curator.ledger.sql import SqlLedger
 from curator.load_datasets import load_dataset, load_datasets
 from curator.open_ledger import open_ledger
+from curator.renewal import Renewal
 from curator.rest.app import create_app
 from curator.rest.server import RestConfig, RestServer
 from curator.rpc.identity import KnownCallers
@@ -35,6 +37,7 @@ from curator.rpc.server import RpcConfig, RpcServer, create_server
 from curator.sanitizer.entropy import OsEntropy
 from curator.sanitizer.prefetched import PrefetchedNoise
 from curator.service.context import Context
+from curator.service.history import History
 from curator.service.idle_runs import IdleRuns
 from curator.service.in_turn import InTurn
 from curator.service.relinquish_runs import relinquish_runs
@@ -66,6 +69,7 @@ class Curator:
     rest: RestServer
     administration: CommandServer
     tenure: Tenure
+    renewal: Renewal
     noise: PrefetchedNoise
     tokens: TokenTable
     draining: threading.Event
@@ -88,13 +92,15 @@ class Curator:
         Raises:
             HolderLost: If another curator may have taken the runs over; nothing was released since.
             LedgerRestored: If the ledger went back; nothing was released since that was noticed.
+            ChainBroken: If the ledger was changed by something else while it was served.
         """
         ended_idle = time.monotonic()
-        while not self.draining.wait(_WATCH_SECONDS) and not self.tenure.is_lost():
+        while not self.draining.wait(_WATCH_SECONDS) and not self._must_stop():
             self.rpc.set_serving(serving=self.ledger.is_writable() and self.tokens.is_intact())
             self.look_at_stored_images()
             if time.monotonic() - ended_idle >= _IDLE_CHECK_SECONDS:
                 self.end_idle_runs()
+                self.renewal.look()
                 ended_idle = time.monotonic()
         self.draining.set()
         self.rpc.drain(_GRACE_SECONDS)
@@ -108,8 +114,12 @@ class Curator:
         was_lost = self.tenure.is_lost()
         self.tenure.end()
         self.ledger.close()
+        self.renewal.check()
         if was_lost:
             raise self.ledger.lost or HolderLost
+
+    def _must_stop(self) -> bool:
+        return self.tenure.is_lost() or self.renewal.is_broken()
 
 
 def create_curator(
@@ -141,7 +151,9 @@ def create_curator(
     solver = choose_backend(config.compute.solver)
     tokens = folder.tokens
     tokens.check()
-    ledger = open_ledger(folder, config)
+    history = History()
+    known = Checkpoint(folder.checkpoint, history)
+    ledger = open_ledger(folder, config, known=known)
     try:
         holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(8)}"
         tenure = Tenure.of(ledger, holder, config)
@@ -187,6 +199,7 @@ def create_curator(
             tokens,
             lambda: not draining.is_set() and ledger.is_writable() and tokens.is_intact(),
             folder.signing_key,
+            history,
         )
         administration = CommandServer(
             folder.socket, lambda command: execute(context, folder, command)
@@ -203,6 +216,7 @@ def create_curator(
         rest=rest,
         administration=administration,
         tenure=tenure,
+        renewal=Renewal(ledger, folder.checkpoint, known),
         noise=noise,
         tokens=tokens,
         draining=draining,
@@ -227,7 +241,7 @@ def drain_on_signals(curator: Curator) -> None:
 def _states(folder: CuratorFolder, ledger: SqlLedger) -> StateFolder:
     """Return where runs keep their states, without those of runs that ended."""
     states = StateFolder(folder.states)
-    states.forget_all_but(ledger.runs())
+    states.forget_all_but(ledger.open_runs())
     return states
 
 

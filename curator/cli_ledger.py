@@ -66,14 +66,15 @@ def _show(arguments: Namespace) -> None:
     ledger, screen, answers = reader_of(arguments), Screen.of(arguments), []
     for state in ledger.datasets():
         name = state.registration.name
-        statement, runs = ledger.statement(name), ledger.runs(dataset=name)
-        decided = _decisions(state)
+        statement, decided = ledger.statement(name), _decisions(state)
         screen.show(*_statement_lines(statement), *(f"  {line}" for line in decided))
-        screen.show(*(f"  {_closed(run)}" for run in runs if not run.is_open))
-        answers.append(
-            _answer(statement).model_dump()
-            | {"decisions": decided, "runs": [Run.of(run).model_dump() for run in runs]}
-        )
+        runs = []  # one document for a program, lines as they are read for people
+        for run in ledger.runs(dataset=name):
+            if screen.as_json:
+                runs.append(Run.of(run).model_dump())
+            elif not run.is_open:
+                screen.show(f"  {_closed(run)}")
+        answers.append(_answer(statement).model_dump() | {"decisions": decided, "runs": runs})
     sequence, digest = ledger.head()
     ledger.close()
     screen.show(f"head: entry {sequence}, {digest}")

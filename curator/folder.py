@@ -65,6 +65,11 @@ class CuratorFolder:
         return (*folders, self.root / "analysts", self.ledger, self.head_file(config))
 
     @property
+    def checkpoint(self) -> Path:
+        """What the last start of a curator verified of the ledger; it may be removed."""
+        return self.root / "ledger-checkpoint"
+
+    @property
     def socket(self) -> Path:
         """Where a serving curator takes administrative commands."""
         return self.root / "admin.sock"

@@ -6,11 +6,16 @@ from curator.clock import utc_now
 from curator.config import CuratorConfig
 from curator.folder import CuratorFolder
 from curator.ledger.anchor import HeadAnchor
+from curator.ledger.checkpoint import UNKNOWN, Checkpoint
 from curator.ledger.sql import SqlLedger
 
 
 def open_ledger(
-    folder: CuratorFolder, config: CuratorConfig, *, is_restored: bool = False
+    folder: CuratorFolder,
+    config: CuratorConfig,
+    *,
+    is_restored: bool = False,
+    known: Checkpoint | None = None,
 ) -> SqlLedger:
     """Open the ledger for writing.
 
@@ -18,6 +23,7 @@ def open_ledger(
         folder: The curator's folder.
         config: The steward's configuration.
         is_restored: Do not compare it with the head that is kept outside.
+        known: What was verified before; by default what the folder has of it.
 
     Returns:
         The ledger, verified.
@@ -27,9 +33,11 @@ def open_ledger(
         LedgerRestored: If an older copy was put in its place.
     """
     anchor = None if is_restored else HeadAnchor(folder.head_file(config))
+    if known is None:
+        known = UNKNOWN if is_restored else Checkpoint(folder.checkpoint)
     if config.database:
-        return SqlLedger.open_database(config.database, utc_now, anchor)
-    return SqlLedger.open_writer(folder.ledger, utc_now, anchor)
+        return SqlLedger.open_database(config.database, utc_now, anchor, known)
+    return SqlLedger.open_writer(folder.ledger, utc_now, anchor, known)
 
 
 def open_ledger_reader(folder: CuratorFolder, config: CuratorConfig) -> SqlLedger:

@@ -206,12 +206,14 @@ def rest_page() -> str:
             answer = content.get("application/json", {}).get("schema", {})
             asked = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
             if asked:
-                parts += [f"Asks, as JSON. {asked['schema'].get('description', '')}\n"]
-                parts += [_fields(asked["schema"])]
+                words = asked["schema"].get("description", "")
+                parts += [f"Asks, as JSON. {words}\n", _fields(asked["schema"])]
+            query = [one for one in operation.get("parameters", ()) if one["in"] == "query"]
+            if told := {one["name"]: {**one["schema"], **one} for one in query}:
+                parts += ["In the query:\n", _fields({"properties": told})]
             parts.append(f"Answers {_shape(answer)}.\n")
     for name, model in sorted(schema["components"]["schemas"].items()):
-        words = (model.get("description") or "").strip()
-        parts.append(f"## {name}\n\n{words}\n")
+        parts.append(f"## {name}\n\n{(model.get('description') or '').strip()}\n")
         if model.get("properties"):
             parts.append(_fields(model))
     return "\n".join(parts)

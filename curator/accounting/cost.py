@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from operator import add
 from typing import Final, Self, assert_never
 
 from curator.accounting.fractional import fractional_rdp_bound
@@ -50,10 +51,10 @@ class Cost:
         if len(self.units) != len(ORDERS):
             msg = f"a cost has {len(ORDERS)} orders"
             raise ValueError(msg)
-        for unit in self.units:
-            if unit is not None and (type(unit) is not int or unit < 0):
-                msg = "a cost is a non-negative integer, or None for infinite, at each order"
-                raise ValueError(msg)
+        finite = [unit for unit in self.units if unit is not None]
+        if set(map(type, finite)) - {int} or min(finite, default=0) < 0:
+            msg = "a cost is a non-negative integer, or None for infinite, at each order"
+            raise ValueError(msg)
 
     @classmethod
     def zero(cls) -> Self:
@@ -63,12 +64,14 @@ class Cost:
     @property
     def is_zero(self) -> bool:
         """Whether nothing at all was charged."""
-        return not any(unit is None or unit > 0 for unit in self.units)
+        return not any(self.units) and None not in self.units
 
     def __add__(self, other: Cost) -> Cost:
         """Return the cost of both; infinite where either is."""
-        pairs = zip(self.units, other.units, strict=True)
-        return Cost(tuple(None if a is None or b is None else a + b for a, b in pairs))
+        if None in self.units or None in other.units:
+            pairs = zip(self.units, other.units, strict=True)
+            return Cost(tuple(None if a is None or b is None else a + b for a, b in pairs))
+        return Cost(tuple(map(add, self.units, other.units)))
 
     def beyond(self, other: Cost) -> Cost:
         """Return the least cost that added to `other` is at least this one, at each order."""
@@ -88,7 +91,7 @@ class Cost:
             raise ValueError(msg)
         if times == 0:
             return Cost.zero()
-        return Cost(tuple(None if unit is None else unit * times for unit in self.units))
+        return Cost(tuple([None if unit is None else unit * times for unit in self.units]))
 
     def minus(self, other: Cost) -> Cost:
         """Return what is left when `other` is taken away; an infinite order stays infinite.

@@ -99,7 +99,8 @@ class BudgetRule:
     def admits(self, total: Cost) -> bool:
         """Whether `total` is within the budget; nothing at all always is."""
         units = self._spent_units(total)
-        return units is not None and Fraction(units, UNIT) <= Fraction(self.budget.epsilon)
+        numerator, denominator = self.budget.epsilon.as_integer_ratio()
+        return units is not None and units * denominator <= numerator * UNIT
 
     def spent_epsilon(self, total: Cost) -> float:
         """Return the smallest epsilon whose rule passes `total`, rounded up.

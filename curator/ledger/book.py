@@ -6,39 +6,41 @@ a replay refuses whatever a live ledger would have refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
-from itertools import chain
+from typing import Final
 
-from curator.accounting.cost import Cost, total_cost
-from curator.accounting.rule import BudgetRule
 from curator.errors import AllotmentExhausted, BudgetExhausted, UnknownDataset, UnknownRun
 from curator.ledger import entries
 from curator.ledger.chain import GENESIS, Entry
 from curator.ledger.problems import ChainBroken, DatasetExists, LedgerConflict, RunExists
 from curator.ledger.records import (
-    NOTHING,
     Account,
     DatasetState,
     RunOpening,
     RunState,
     RunStatus,
-    Use,
 )
+from curator.ledger.totals import EVERYBODY, Change, Totals
 from curator.ledger.transitions import after, decided
+
+_NOTHING: Final = Totals()
+_OPENED_WITH: Final = tuple(item.name for item in fields(RunOpening))
 
 
 @dataclass(slots=True)
 class Book:
     """The data sets and runs that a question or a change is about, or all of them.
 
-    `settled` counts the uses of the closed runs, of which `runs` may lack some or all, by data set
-    and analyst: nothing about a closed run changes any more, so it need not be looked at again.
+    `totals` count all runs, also those that are not here, by data set and analyst: no question
+    about a budget looks at runs. A run that closes moves from `runs` to `closed`, from where it may
+    be taken away: nothing about it changes any more.
     """
 
     datasets: dict[str, DatasetState] = field(default_factory=dict)
     runs: dict[str, RunState] = field(default_factory=dict)
-    settled: dict[tuple[str, str], dict[Cost, int]] = field(default_factory=dict)
+    closed: dict[str, RunState] = field(default_factory=dict)
+    totals: dict[tuple[str, str], Totals] = field(default_factory=dict)
 
     def dataset(self, name: str) -> DatasetState:
         """Return one data set.
@@ -56,34 +58,26 @@ class Book:
         Raises:
             UnknownRun: If it is not here.
         """
-        if run_id not in self.runs:
+        run = self.runs.get(run_id) or self.closed.get(run_id)
+        if run is None:
             raise UnknownRun
-        return self.runs[run_id]
+        return run
 
     def account(self, name: str) -> Account:
         """Return the totals of one data set, over all its runs, under its present cap."""
-        state = self.dataset(name)
-        settled = [uses for (dataset, _), uses in self.settled.items() if dataset == name]
-        runs = [run for run in self.runs.values() if run.dataset == name and run.is_open]
-        return _account(state.cap_rule, settled, runs, state.added)
+        return account_of(self.dataset(name), self.total(name))
+
+    def total(self, name: str, whose: str = EVERYBODY) -> Totals:
+        """Return the totals of one data set, or of one analyst there."""
+        return self.totals.get((name, whose), _NOTHING)
 
     def share(self, name: str, analyst: str) -> Account | None:
         """Return the totals of one analyst's runs under the analyst's own cap, None without one."""
         rule = self.dataset(name).share_rule(analyst)
         if rule is None:
             return None
-        runs = [
-            run
-            for run in self.runs.values()
-            if (run.dataset, run.analyst) == (name, analyst) and run.is_open
-        ]
-        return _account(rule, [self.settled.get((name, analyst), {})], runs, NOTHING)
-
-    def settle(self, run: tuple[str, str], uses: Iterable[Use]) -> None:
-        """Count what a closed run of (data set, analyst) used, once and for good."""
-        counts = self.settled.setdefault(run, {})
-        for cost, count in uses:
-            counts[cost] = counts.get(cost, 0) + count
+        totals = self.total(name, analyst)
+        return Account(rule=rule, spent=totals.spent.cost, reserved=totals.reserved.cost)
 
     def apply(self, happening: entries.Happening, at: str) -> DatasetState | RunState:
         """Check that something may happen, and let it.
@@ -126,17 +120,18 @@ class Book:
     def _open(self, happening: entries.RunOpened, at: str) -> RunState:
         opening = happening.opening
         account = self.account(opening.dataset)
-        if opening.run_id in self.runs:
+        if opening.run_id in self.runs or opening.run_id in self.closed:
             msg = f"the run {opening.run_id!r} was opened before"
             raise RunExists(msg)
         self.dataset(opening.dataset).check_active()
+        declared = opening.declared
         share = self.share(opening.dataset, opening.analyst)
-        if share and not share.rule.admits(share.reserved + opening.declared):
-            raise AllotmentExhausted(share.numbers(opening.declared))
-        if not account.rule.admits(account.reserved + opening.declared):
-            raise BudgetExhausted(account.numbers(opening.declared))
+        if share and not share.rule.admits(share.reserved + declared):
+            raise AllotmentExhausted(share.numbers(declared))
+        if not account.rule.admits(account.reserved + declared):
+            raise BudgetExhausted(account.numbers(declared))
         state = RunState(
-            **{item.name: getattr(opening, item.name) for item in fields(RunOpening)},
+            **{name: getattr(opening, name) for name in _OPENED_WITH},
             used=0,
             answered=0,
             status=RunStatus.OPEN,
@@ -148,7 +143,7 @@ class Book:
             opened_at=at,
             closed_at="",
         )
-        self.runs[opening.run_id] = state
+        self._show(None, state)
         return state
 
     def _decide(self, decision: entries.Decision) -> DatasetState:
@@ -161,10 +156,19 @@ class Book:
         state = after(before, event, at)
         if isinstance(event, entries.MarkAdvanced | entries.SetupBegun):
             self._check_charge(before, state)
-        self.runs[event.run_id] = state
-        if not state.is_open:
-            self.settle((state.dataset, state.analyst), state.spent_uses)
+        self._show(before, state)
         return state
+
+    def _show(self, before: RunState | None, run: RunState) -> None:
+        """Keep a run as it is now, and count what changed."""
+        if run.is_open:
+            self.runs[run.run_id] = run
+        else:
+            self.runs.pop(run.run_id, None)
+            self.closed[run.run_id] = run
+        change = Change.of(before, run)
+        for whose in {EVERYBODY, run.analyst}:
+            self.totals[run.dataset, whose] = self.total(run.dataset, whose).after(change)
 
     def _check_charge(self, before: RunState, state: RunState) -> None:
         """Check what was reserved at opening against what the steward has decided since.
@@ -188,32 +192,69 @@ class Book:
             raise BudgetExhausted(account.spent_numbers(extra))
 
 
-def _account(
-    rule: BudgetRule, settled: Iterable[dict[Cost, int]], runs: list[RunState], added: Cost
-) -> Account:
-    uses = [use for counts in settled for use in counts.items()]
-    return Account(
-        rule=rule,
-        spent=added + total_cost(chain(uses, *(run.spent_uses for run in runs))),
-        reserved=added + total_cost(chain(uses, *(run.reserved_uses for run in runs))),
-    )
+def account_of(state: DatasetState, totals: Totals) -> Account:
+    """Return what totals are under a data set's present cap, with the spend that has no run."""
+    spent, reserved = totals.spent.cost, totals.reserved.cost
+    if not state.added.is_zero:
+        spent, reserved = state.added + spent, state.added + reserved
+    return Account(rule=state.cap_rule, spent=spent, reserved=reserved)
 
 
-def replay(lines: Iterable[Entry]) -> tuple[Book, tuple[int, str]]:
-    """Return the book that the entries make and the head of their chain.
+@dataclass(slots=True)
+class Place:
+    """Where a replay begins, and where it is: the book and head after an entry.
+
+    `ids` are of all runs that were opened, of which the book has those that are open.
+    """
+
+    book: Book = field(default_factory=Book)
+    head: tuple[int, str] = (0, GENESIS)
+    ids: set[str] = field(default_factory=set)
+
+
+def follow(lines: Iterable[Entry], place: Place) -> Iterator[tuple[Entry, DatasetState | RunState]]:
+    """Apply entries, and return each with what it changed.
+
+    Args:
+        lines: The entries after the place, in order; only one at a time is held.
+        place: Goes on with each entry; its book is left without the runs that were closed.
 
     Raises:
         ChainBroken: If an entry does not follow the one before, or could not have been written.
     """
-    book, head = Book(), (0, GENESIS)
     for entry in lines:
-        if not entry.follows(head):
-            msg = f"entry {entry.seq} after {head[0]} was changed, moved or follows a gap"
-            raise ChainBroken(msg)
+        check_follows(entry, place.head)
         try:
-            book.apply(entries.decode(entry.kind, entry.body), entry.at)
+            happening = entries.decode(entry.kind, entry.body)
+            if isinstance(happening, entries.RunOpened):
+                _check_new(happening.opening.run_id, place.ids)
+            state = place.book.apply(happening, entry.at)
         except Exception as error:
             msg = f"entry {entry.seq} could not have been written by this software: {error}"
             raise ChainBroken(msg) from error
-        head = (entry.seq, entry.digest)
-    return book, head
+        place.head = (entry.seq, entry.digest)
+        place.book.closed.clear()
+        yield entry, state
+
+
+def check_follows(entry: Entry, head: tuple[int, str]) -> None:
+    """Check that an entry is unchanged and comes right after the head.
+
+    Raises:
+        ChainBroken: If not.
+    """
+    if not entry.follows(head):
+        msg = f"entry {entry.seq} after {head[0]} was changed, moved or follows a gap"
+        raise ChainBroken(msg)
+
+
+def _check_new(run_id: str, known: set[str]) -> None:
+    """Remember a run that is opened.
+
+    Raises:
+        RunExists: If it was opened before.
+    """
+    if run_id in known:
+        msg = f"the run {run_id!r} was opened before"
+        raise RunExists(msg)
+    known.add(run_id)

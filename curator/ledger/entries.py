@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any, Final, Self
 
 from curator.accounting.cost import Cost
@@ -160,6 +161,10 @@ _DECISIONS: Final[dict[str, type[Decision]]] = {
     "spend-added": SpendAdded,
 }
 _KINDS: Final[dict[str, type[RunEvent | Decision]]] = {**_RUN_EVENTS, **_DECISIONS}
+_TYPES: Final = {
+    record: tuple((item.name, item.type) for item in fields(record))
+    for record in (RunOpening, RunOpened, *_KINDS.values())
+}
 _KIND_OF: Final = {kind_type: kind for kind, kind_type in _KINDS.items()}
 
 
@@ -244,9 +249,14 @@ def registration_from(value: dict[str, Any]) -> DatasetRegistration:
 
 
 def _opening(value: dict[str, Any]) -> RunOpening:
-    setup, step = Cost.from_json(value.pop("setup")), Cost.from_json(value.pop("step"))
+    setup, step = (_cost(tuple(value.pop(name))) for name in ("setup", "step"))
     plain = _typed(RunOpening, {**value, "setup": setup, "step": step})
     return RunOpening(**plain)
+
+
+@lru_cache(maxsize=1024)
+def _cost(items: tuple[object, ...]) -> Cost:
+    return Cost.from_json(items)
 
 
 def _typed(
@@ -257,7 +267,7 @@ def _typed(
     Raises:
         TypeError: If one has another.
     """
-    for item in fields(record):
-        if type(value[item.name]).__name__ != item.type:
-            raise TypeError(item.name)
+    for name, declared in _TYPES[record]:
+        if type(value[name]).__name__ != declared:
+            raise TypeError(name)
     return value

@@ -7,22 +7,22 @@ chain ends, so that a shortened file is noticed.
 from __future__ import annotations
 
 import json
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
-from itertools import chain
-from typing import Any, Final, NoReturn
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, NoReturn, final
 
-from curator.accounting.cost import Cost, event_cost, total_cost
+from curator.accounting.cost import Cost, event_cost
 from curator.accounting.event_text import event_from_text
 from curator.accounting.orders import ORDERS
 from curator.accounting.second_opinion import second_epsilon
-from curator.ledger.book import Book, replay
+from curator.ledger.book import Book, Place, follow
 from curator.ledger.chain import Entry, canonical_json
 from curator.ledger.ledger import Ledger
 from curator.ledger.problems import ChainBroken
 from curator.ledger.records import ACCOUNTANT, RunState
 from curator.ledger.shared import statement_of
-from curator.privacy.event import PrivacyEvent
 
 FORMAT: Final = "weir-ledger-export-3"
 _KNOWN: Final = (FORMAT, "weir-ledger-export-2")  # which had no runs that were relinquished
@@ -43,17 +43,17 @@ class CheckedTotals:
 
 
 def export_jsonl(ledger: Ledger) -> Iterator[str]:
-    """Return the lines of a self-contained export, each without its line end.
+    """Return the lines of a self-contained export, each without its line end, as they are read.
 
     Raises:
-        ChainBroken: If the ledger's own entries do not hold.
+        ChainBroken: If the ledger's own entries do not hold; the last line, without which an export
+            is none, was not returned then.
     """
-    lines = list(ledger.entries())
-    book, head = replay(lines)
+    place = Place()
     yield canonical_json(_first_line(FORMAT))
-    for entry in lines:
-        yield canonical_json(asdict(entry))
-    yield canonical_json({"head": list(head), "statements": _statements(book)})
+    for entry, _ in follow(ledger.entries(), place):
+        yield canonical_json(entry._asdict())
+    yield canonical_json({"head": list(place.head), "statements": _statements(place.book)})
 
 
 def _first_line(name: str) -> dict[str, Any]:
@@ -75,23 +75,79 @@ def verify_export(lines: Iterable[str]) -> tuple[CheckedTotals, ...]:
 
     Raises:
         ChainBroken: If anything does not hold; the text says what.
+        UnicodeDecodeError: If the lines are of a file that is no text.
     """
     try:
-        first, *middle, last = (json.loads(line) for line in lines)
-        if first not in [_first_line(known) for known in _KNOWN]:
-            _fail("this version does not know the export's format, accountant or orders")
-        book, head = replay(Entry(**value) for value in middle)
-        told = last["statements"]
-        if last["head"] != list(head):
-            _fail("the export ends before or after the head that it names")
+        book, uses, told = _read(_Lines(lines))
+    except UnicodeDecodeError:
+        raise
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         msg = "the export is not whole: it ends early, or is not of lines of JSON"
         raise ChainBroken(msg) from error
     if told != _statements(book):
         _fail("an exported epsilon is not the one that the integer costs give")
     for run in book.runs.values():
-        _check_costs(run)
-    return tuple(_second_opinion(book, name) for name in sorted(book.datasets))
+        uses.count(run)
+    return tuple(_second_opinion(book, name, uses) for name in sorted(book.datasets))
+
+
+def _read(export: _Lines) -> tuple[Book, _Uses, object]:
+    """Return what the entries make, the uses of closed runs, and the statements of the last line.
+
+    Raises:
+        ChainBroken: If the entries do not hold, or are not those that the last line speaks of.
+    """
+    place, uses = Place(), _Uses()
+    if json.loads(export.first) not in [_first_line(known) for known in _KNOWN]:
+        _fail("this version does not know the export's format, accountant or orders")
+    for _, state in follow(export.entries(), place):
+        if isinstance(state, RunState) and not state.is_open:
+            uses.count(state)
+    last = json.loads(export.last)
+    if last["head"] != list(place.head):
+        _fail("the export ends before or after the head that it names")
+    return place.book, uses, last["statements"]
+
+
+@final
+class _Lines:
+    """An export, read a line at a time."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines = iter(lines)
+        self.first = next(self._lines, "")
+        self.last = ""
+
+    def entries(self) -> Iterator[Entry]:
+        """Return the entries of all lines between the first and the last, which is kept."""
+        for line in self._lines:
+            if self.last:
+                yield Entry(**json.loads(self.last))
+            self.last = line
+
+
+@final
+class _Uses:
+    """How often each event was used, by data set; the costs of its runs are checked."""
+
+    def __init__(self) -> None:
+        self.of: defaultdict[str, Counter[str]] = defaultdict(Counter)
+
+    def count(self, run: RunState) -> None:
+        """Count a run as it is at the end.
+
+        Raises:
+            ChainBroken: If a cost is not that of its event.
+        """
+        uses = zip((run.setup_event_json, run.step_event_json), run.spent_uses, strict=True)
+        for text, (cost, times) in uses:
+            try:
+                is_same = _is_cost_of(cost, text)
+            except ValueError:
+                _fail(f"run {run.run_id!r} has an event that this version cannot read")
+            if not is_same:
+                _fail(f"a cost of run {run.run_id!r} is not that of its event")
+            self.of[run.dataset][text] += times
 
 
 def _statements(book: Book) -> dict[str, Any]:
@@ -110,14 +166,9 @@ def _statements(book: Book) -> dict[str, Any]:
     return told
 
 
-def _check_costs(run: RunState) -> None:
-    for declared, text in ((run.setup, run.setup_event_json), (run.step, run.step_event_json)):
-        try:
-            event = event_from_text(text)
-        except ValueError:
-            _fail(f"run {run.run_id!r} has an event that this version cannot read")
-        if not _close(declared, event_cost(event)):
-            _fail(f"a cost of run {run.run_id!r} is not that of its event")
+@lru_cache(maxsize=4096)
+def _is_cost_of(declared: Cost, text: str) -> bool:
+    return _close(declared, event_cost(event_from_text(text)))
 
 
 def _close(a: Cost, b: Cost) -> bool:
@@ -127,11 +178,11 @@ def _close(a: Cost, b: Cost) -> bool:
     )
 
 
-def _second_opinion(book: Book, name: str) -> CheckedTotals:
+def _second_opinion(book: Book, name: str, uses: _Uses) -> CheckedTotals:
     statement, rule = statement_of(book, name), book.dataset(name).rule
-    runs = [run for run in book.runs.values() if run.dataset == name]
-    by_runs = rule.spent_epsilon(total_cost(chain(*(run.spent_uses for run in runs))))
-    second = second_epsilon(rule, _used(book, name))
+    by_runs = rule.spent_epsilon(book.total(name).spent.cost)
+    used = [(event_from_text(text), times) for text, times in uses.of[name].items()]
+    second = second_epsilon(rule, used)
     if second > by_runs * (1 + _NEVER_ABOVE) + _ROUNDING:
         _fail(f"the second accountant finds that {name!r} spent more than the ledger says")
     if by_runs > second * (1 + _AGREEMENT) + _ROUNDING:
@@ -142,13 +193,6 @@ def _second_opinion(book: Book, name: str) -> CheckedTotals:
         reserved_epsilon=statement.reserved_epsilon,
         second_spent_epsilon=second,
     )
-
-
-def _used(book: Book, name: str) -> Iterator[tuple[PrivacyEvent, int]]:
-    for run in book.runs.values():
-        if run.dataset == name:
-            yield event_from_text(run.setup_event_json), int(run.setup_begun)
-            yield event_from_text(run.step_event_json), run.used
 
 
 def _fail(what: str) -> NoReturn:

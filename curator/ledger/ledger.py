@@ -1,8 +1,9 @@
 """What a ledger promises: nothing is used before it is written, and nothing used is un-spent.
 
 Spent is the cost of every run up to its durable mark, with its setup once begun. Reserved is the
-same with the whole declared cost of every open run. Both are recomputed from the runs inside the
-transaction that needs them; no counter exists that could drift.
+same with the whole declared cost of every open run. Both are running totals of integers that change
+with the run, in one transaction with its entry; `verify` compares them with the sums over all runs.
+So what one call does depends on how many runs are open, never on how many were closed.
 """
 
 from __future__ import annotations
@@ -169,8 +170,28 @@ class Ledger(Protocol):
         """Return one run."""
         ...
 
-    def runs(self, dataset: str | None = None, analyst: str | None = None) -> tuple[RunState, ...]:
-        """Return runs in the order in which they were opened."""
+    def runs(self, dataset: str | None = None, analyst: str | None = None) -> Iterator[RunState]:
+        """Return all runs in the order in which they were opened, a page in memory at a time."""
+        ...
+
+    def open_runs(
+        self, dataset: str | None = None, analyst: str | None = None
+    ) -> tuple[RunState, ...]:
+        """Return the open runs in the order in which they were opened."""
+        ...
+
+    def latest_runs(
+        self,
+        at_most: int,
+        analyst: str | None = None,
+        status: RunStatus | None = None,
+        before: str | None = None,
+    ) -> tuple[RunState, ...]:
+        """Return runs, the last opened first; of those opened before one if `before` names it."""
+        ...
+
+    def num_closed(self, analyst: str | None = None) -> int:
+        """Return how many closed runs there are."""
         ...
 
     def entries(self, after: int = 0) -> Iterator[Entry]:

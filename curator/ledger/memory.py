@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime
+from itertools import islice
 from typing import final
 
 from curator.accounting.cost import Cost
 from curator.errors import BudgetNumbers
 from curator.ledger import entries as kinds
-from curator.ledger.book import Book, replay
+from curator.ledger.book import Book, Place
 from curator.ledger.chain import GENESIS, Entry
 from curator.ledger.records import (
     Account,
@@ -19,16 +21,18 @@ from curator.ledger.records import (
     DatasetState,
     RunOpening,
     RunState,
+    RunStatus,
     Statement,
 )
 from curator.ledger.shared import (
     check_kept,
-    check_shown,
     checked_opening,
     checked_payload,
     is_repeated_mark,
     statement_of,
 )
+from curator.ledger.shown import check_shown
+from curator.ledger.totals import EVERYBODY, Totals
 
 
 @final
@@ -41,6 +45,7 @@ class MemoryLedger:
         self._lock = threading.RLock()
         self._book = Book()
         self._entries: list[Entry] = []
+        self._ids: list[str] = []  # of runs, in the order in which they were opened
         self._payloads: dict[str, bytes] = {}
 
     def register_dataset(
@@ -91,6 +96,7 @@ class MemoryLedger:
         happening = kinds.RunOpened(opening=checked_opening(opening), holder=holder)
         with self._lock:
             self._write(happening)
+            self._ids.append(opening.run_id)
             return self._book.run(opening.run_id)
 
     def adopt_run(self, run_id: str, holder: str) -> RunState:
@@ -139,13 +145,50 @@ class MemoryLedger:
         with self._lock:
             return self._book.run(run_id)
 
-    def runs(self, dataset: str | None = None, analyst: str | None = None) -> tuple[RunState, ...]:
+    def runs(self, dataset: str | None = None, analyst: str | None = None) -> Iterator[RunState]:
+        """See `Ledger`."""
+        with self._lock:
+            runs = [self._book.run(run_id) for run_id in self._ids]
+        return (
+            run for run in runs if dataset in {None, run.dataset} and analyst in {None, run.analyst}
+        )
+
+    def open_runs(
+        self, dataset: str | None = None, analyst: str | None = None
+    ) -> tuple[RunState, ...]:
         """See `Ledger`."""
         with self._lock:
             return tuple(
                 run
                 for run in self._book.runs.values()
                 if dataset in {None, run.dataset} and analyst in {None, run.analyst}
+            )
+
+    def latest_runs(
+        self,
+        at_most: int,
+        analyst: str | None = None,
+        status: RunStatus | None = None,
+        before: str | None = None,
+    ) -> tuple[RunState, ...]:
+        """See `Ledger`."""
+        with self._lock:
+            end = len(self._ids) if before is None else self._ids.index(before)
+            runs = (self._book.run(run_id) for run_id in reversed(self._ids[:end]))
+            fitting = (
+                run
+                for run in runs
+                if analyst in {None, run.analyst} and status in {None, run.status}
+            )
+            return tuple(islice(fitting, at_most))
+
+    def num_closed(self, analyst: str | None = None) -> int:
+        """See `Ledger`."""
+        whose = EVERYBODY if analyst is None else analyst
+        with self._lock:
+            return sum(
+                self._book.totals.get((name, whose), Totals()).num_closed
+                for name in self._book.datasets
             )
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
@@ -162,9 +205,9 @@ class MemoryLedger:
     def verify(self) -> None:
         """See `Ledger`."""
         with self._lock:
-            book, _ = replay(self._entries)
-            check_shown(book, self._book)
-            for run in self._book.runs.values():
+            shown = replace(self._book, runs={})
+            check_shown(self._entries, shown, self.runs(), Place())
+            for run in self.runs():
                 checked_payload(run, self._payloads.get(run.run_id))
 
     def _happen(self, event: kinds.RunEvent) -> RunState:

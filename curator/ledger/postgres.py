@@ -23,6 +23,7 @@ _SETTINGS: Final = (
     ("timezone", "UTC"),
     ("client_encoding", "UTF8"),
 )
+_READER_IDLE: Final = 60_000  # it holds up nobody, and may compute between two pages
 _CONNECT_SECONDS: Final = 5
 _MIGRATION_LOCK: Final = 0x57656972  # any constant that nobody else uses
 
@@ -82,6 +83,7 @@ def _engine(url: URL, *, read_only: bool = False, **options: Any) -> Engine:
     settings += [f"-c {name}={value}" for name, value in _SETTINGS]
     if read_only:
         settings.append("-c default_transaction_read_only=on")
+        settings.append(f"-c idle_in_transaction_session_timeout={_READER_IDLE}")
     if find_spec("psycopg") is None:
         msg = "a ledger in PostgreSQL needs psycopg: pip install 'psycopg[binary]'"
         raise LedgerUnavailable(msg)

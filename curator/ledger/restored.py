@@ -46,10 +46,9 @@ def accept_restored(ledger: SqlLedger, anchor: HeadAnchor, reason: str) -> tuple
     if not known:
         msg = "this ledger has all that was known of it; there is nothing to accept"
         raise LedgerConflict(msg)
-    for run in ledger.runs():
-        if run.is_open:
-            state = ledger.adopt_run(run.run_id, _HOLDER)
-            ledger.close_run(run.run_id, _HOLDER, state.epoch, state.used, CLOSED_AS_RESTORED)
+    for run in ledger.open_runs():
+        state = ledger.adopt_run(run.run_id, _HOLDER)
+        ledger.close_run(run.run_id, _HOLDER, state.epoch, state.used, CLOSED_AS_RESTORED)
     common = [(note, _common(ledger, note)) for note in known]
     names = sorted({name for note in known for name in note.datasets})
     lines = tuple(_count(ledger, name, common, reason) for name in names)

@@ -2,127 +2,123 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
-from collections.abc import Iterator
-from dataclasses import asdict, fields
-from functools import lru_cache
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
-from sqlalchemy import Connection, Integer, cast, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
-from curator.accounting.cost import Cost
 from curator.accounting.rule import BudgetRule
 from curator.ledger import schema
 from curator.ledger.book import Book
 from curator.ledger.chain import GENESIS, Entry, canonical_json
 from curator.ledger.entries import dataset_fields
-from curator.ledger.records import (
-    DatasetRegistration,
-    DatasetState,
-    DatasetStatus,
-    RunState,
-    RunStatus,
-    Use,
-)
+from curator.ledger.records import DatasetRegistration, DatasetState, DatasetStatus
+from curator.ledger.run_rows import PAGE, cost_of
+from curator.ledger.totals import EVERYBODY, Tally, Totals
 from curator.privacy.adjacency import Adjacency, Relation, Unit
 from curator.privacy.budget import Budget
 
-_CHANGING: Final = (
-    *("used", "answered", "status", "close_reason", "holder", "epoch"),
-    *("setup_begun", "setup_digest", "closed_at"),
-)
+_FEW: Final = 32
+"""Kept setups in memory at a time: each may have megabytes."""
 
 
-def load_book(connection: Connection, dataset: str | None = None) -> Book:
-    """Return one data set with its runs, or everything."""
+def load_account(connection: Connection, dataset: str, *analysts: str) -> Book:
+    """Return one data set with its totals, and those of some analysts."""
     return Book(
-        datasets=load_datasets(connection, dataset), runs=load_runs(connection, dataset=dataset)
-    )
-
-
-def load_account(connection: Connection, dataset: str) -> Book:
-    """Return one data set with its open runs; its closed runs are counted by the database."""
-    book = Book(
         datasets=load_datasets(connection, dataset),
-        runs=load_runs(connection, dataset=dataset, status=RunStatus.OPEN),
+        totals=load_totals(connection, dataset, EVERYBODY, *analysts),
     )
-    for analyst, uses in _settled(connection, dataset):
-        book.settle((dataset, analyst), uses)
-    return book
 
 
-def _settled(connection: Connection, dataset: str) -> Iterator[tuple[str, list[Use]]]:
-    """Return the uses of each analyst's closed runs: counts are summed, costs are not."""
-    table = schema.runs
-    closed = (table.c.dataset == dataset) & (table.c.status == str(RunStatus.CLOSED))
-    for cost, count in (
-        (table.c.setup, cast(table.c.setup_begun, Integer)),
-        (table.c.step, table.c.used),
-    ):
-        columns = table.c.analyst, cost
-        query = select(*columns, func.sum(count)).where(closed).group_by(*columns)
-        for analyst, text, times in connection.execute(query):
-            yield analyst, [(_cost(text), int(times))]
+def load_totals(
+    connection: Connection, dataset: str | None = None, *analysts: str
+) -> dict[tuple[str, str], Totals]:
+    """Return the running totals of analysts of a data set, or all there are."""
+    table = schema.totals
+    query = select(table)
+    if dataset is not None:
+        query = query.where(table.c.dataset == dataset, table.c.analyst.in_(analysts))
+    return totals_of(connection.execute(query).mappings())
+
+
+def totals_of(rows: Iterable[Mapping[Any, Any]]) -> dict[tuple[str, str], Totals]:
+    """Return the totals of rows, by data set and analyst."""
+    return {
+        (row["dataset"], row["analyst"]): Totals(
+            spent=Tally.from_json(json.loads(row["spent"])),
+            reserved=Tally.from_json(json.loads(row["reserved"])),
+            num_closed=row["num_closed"],
+        )
+        for row in rows
+    }
+
+
+def rows_of_totals(totals: Mapping[tuple[str, str], Totals]) -> list[dict[str, object]]:
+    """Return totals as plain values."""
+    return [
+        {
+            "dataset": dataset,
+            "analyst": analyst,
+            "spent": json.dumps(now.spent.to_json()),
+            "reserved": json.dumps(now.reserved.to_json()),
+            "num_closed": now.num_closed,
+        }
+        for (dataset, analyst), now in totals.items()
+    ]
+
+
+def save_totals(
+    connection: Connection,
+    before: Mapping[tuple[str, str], Totals],
+    after: Mapping[tuple[str, str], Totals],
+) -> None:
+    """Show the totals that a change moved in the place of what they were."""
+    table = schema.totals
+    rows = rows_of_totals({key: now for key, now in after.items() if before.get(key) != now})
+    if not rows:
+        return
+    shown = (table.c.dataset == bindparam("of")) & (table.c.analyst == bindparam("whose"))
+    keys = [{"of": row["dataset"], "whose": row["analyst"]} for row in rows]
+    connection.execute(delete(table).where(shown), keys)
+    connection.execute(insert(table), rows)
+
+
+def count_closed(connection: Connection, analyst: str) -> int:
+    """Return how many closed runs an analyst has, or everybody, over all data sets."""
+    table = schema.totals
+    query = select(func.sum(table.c.num_closed)).where(table.c.analyst == analyst)
+    return int(connection.execute(query).scalar_one() or 0)
 
 
 def load_datasets(connection: Connection, name: str | None = None) -> dict[str, DatasetState]:
     """Return the data sets by name, or the one called `name` if there is one."""
     table = schema.datasets
     query = select(table) if name is None else select(table).where(table.c.name == name)
-    found = {}
-    for row in connection.execute(query).mappings():
-        registration = DatasetRegistration(
-            name=row["name"],
-            budget=Budget(epsilon=row["epsilon"], delta=row["delta"]),
-            adjacency=Adjacency(relation=Relation(row["relation"]), unit=Unit(row["unit"])),
-            facts_json=row["facts_json"],
-        )
-        rule = BudgetRule.from_json(json.loads(row["rule"]))
-        found[registration.name] = DatasetState(
-            registration=registration,
-            rule=rule,
-            registered_at=row["registered_at"],
-            cap=row["cap"],
-            shares=tuple(sorted(json.loads(row["shares"]).items())),
-            policy_json=row["policy_json"],
-            status=DatasetStatus(row["status"]),
-            added=_cost(row["added"]),
-        )
-    return found
+    states = map(dataset_of, connection.execute(query).mappings())
+    return {state.registration.name: state for state in states}
 
 
-def load_runs(
-    connection: Connection,
-    *,
-    run_id: str | None = None,
-    dataset: str | None = None,
-    analyst: str | None = None,
-    status: RunStatus | None = None,
-) -> dict[str, RunState]:
-    """Return the runs that fit, in the order in which they were opened."""
-    table = schema.runs
-    query = select(table).order_by(table.c.position)
-    for column, wanted in (
-        (table.c.run_id, run_id),
-        (table.c.dataset, dataset),
-        (table.c.analyst, analyst),
-        (table.c.status, status),
-    ):
-        if wanted is not None:
-            query = query.where(column == wanted)
-    found = {}
-    for row in connection.execute(query).mappings():
-        values = {field.name: row[field.name] for field in fields(RunState)}
-        values["setup"], values["step"] = _cost(row["setup"]), _cost(row["step"])
-        values["status"] = RunStatus(row["status"])
-        found[row["run_id"]] = RunState(**values)
-    return found
-
-
-@lru_cache(maxsize=1024)
-def _cost(text: str) -> Cost:
-    return Cost.from_json(json.loads(text))
+def dataset_of(row: Mapping[Any, Any]) -> DatasetState:
+    """Return the data set of a row."""
+    registration = DatasetRegistration(
+        name=row["name"],
+        budget=Budget(epsilon=row["epsilon"], delta=row["delta"]),
+        adjacency=Adjacency(relation=Relation(row["relation"]), unit=Unit(row["unit"])),
+        facts_json=row["facts_json"],
+    )
+    return DatasetState(
+        registration=registration,
+        rule=BudgetRule.from_json(json.loads(row["rule"])),
+        registered_at=row["registered_at"],
+        cap=row["cap"],
+        shares=tuple(sorted(json.loads(row["shares"]).items())),
+        policy_json=row["policy_json"],
+        status=DatasetStatus(row["status"]),
+        added=cost_of(row["added"]),
+    )
 
 
 def load_payload(connection: Connection, run_id: str) -> bytes | None:
@@ -131,6 +127,27 @@ def load_payload(connection: Connection, run_id: str) -> bytes | None:
     query = select(table.c.payload).where(table.c.run_id == run_id)
     payload: bytes | None = connection.execute(query).scalar_one_or_none()
     return payload
+
+
+def changed_payload(connection: Connection) -> str | None:
+    """Return a run whose kept setup is not the one that its row names, None if there is none."""
+    runs, kept, after, count = schema.runs, schema.setup_payloads, 0, 0
+    named = select(runs.c.position, runs.c.run_id, runs.c.setup_digest)
+    named = named.where(runs.c.setup_digest != "").order_by(runs.c.position).limit(_FEW)
+    while page := connection.execute(named.where(runs.c.position > after)).all():
+        after, count = page[-1].position, count + len(page)
+        query = select(kept).where(kept.c.run_id.in_([row.run_id for row in page]))
+        payloads = {row.run_id: row.payload for row in connection.execute(query)}
+        for row in page:
+            payload = payloads.get(row.run_id)
+            if payload is None or hashlib.sha256(payload).hexdigest() != row.setup_digest:
+                return str(row.run_id)
+    if connection.execute(select(func.count()).select_from(kept)).scalar_one() == count:
+        return None
+    of_runs = select(runs.c.run_id).where(runs.c.setup_digest != "")
+    return str(
+        connection.execute(select(kept.c.run_id).where(kept.c.run_id.not_in(of_runs))).scalar()
+    )
 
 
 def load_head(connection: Connection) -> tuple[int, str]:
@@ -158,31 +175,36 @@ def load_digest(connection: Connection, seq: int) -> str | None:
 def load_entries(connection: Connection, after: int, at_most: int) -> list[Entry]:
     """Return the next entries after a sequence number."""
     table = schema.entries
-    query = select(table).where(table.c.seq > after).order_by(table.c.seq).limit(at_most)
-    return [Entry(**row) for row in connection.execute(query).mappings()]
+    columns = [table.c[name] for name in Entry._fields]
+    query = select(*columns).where(table.c.seq > after).order_by(table.c.seq).limit(at_most)
+    return [Entry._make(row) for row in connection.execute(query)]
 
 
-def all_entries(connection: Connection) -> Iterator[Entry]:
-    """Return every entry in order, as one snapshot."""
-    table = schema.entries
-    for row in connection.execute(select(table).order_by(table.c.seq)).mappings():
-        yield Entry(**row)
+def entries_after(connection: Connection, seq: int) -> Iterator[Entry]:
+    """Return all later entries in order, as one snapshot, a page in memory at a time."""
+    while page := load_entries(connection, seq, PAGE):
+        yield from page
+        seq = page[-1].seq
 
 
 def insert_entry(connection: Connection, entry: Entry) -> None:
     """Append one entry."""
-    connection.execute(insert(schema.entries).values(asdict(entry)))
+    connection.execute(insert(schema.entries).values(entry._asdict()))
 
 
 def insert_dataset(connection: Connection, state: DatasetState) -> None:
     """Show a new data set."""
-    values = {
+    connection.execute(insert(schema.datasets).values(row_of_dataset(state)))
+
+
+def row_of_dataset(state: DatasetState) -> dict[str, object]:
+    """Return a data set as plain values."""
+    return {
         **dataset_fields(state.registration),
         "rule": canonical_json(state.rule.to_json()),
         "registered_at": state.registered_at,
         **_decided_fields(state),
     }
-    connection.execute(insert(schema.datasets).values(values))
 
 
 def update_dataset(connection: Connection, state: DatasetState) -> None:
@@ -200,22 +222,6 @@ def _decided_fields(state: DatasetState) -> dict[str, object]:
         "status": str(state.status),
         "added": json.dumps(state.added.to_json()),
     }
-
-
-def insert_run(connection: Connection, run: RunState) -> None:
-    """Show a new run."""
-    values = {field.name: getattr(run, field.name) for field in fields(RunState)}
-    values["setup"] = json.dumps(run.setup.to_json())
-    values["step"] = json.dumps(run.step.to_json())
-    values["status"] = str(run.status)
-    connection.execute(insert(schema.runs).values(values))
-
-
-def update_run(connection: Connection, run: RunState) -> None:
-    """Show what changed of a run."""
-    values = {name: getattr(run, name) for name in _CHANGING} | {"status": str(run.status)}
-    query = update(schema.runs).where(schema.runs.c.run_id == run.run_id).values(values)
-    connection.execute(query)
 
 
 def touch(connection: Connection) -> None:

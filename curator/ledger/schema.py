@@ -12,6 +12,7 @@ from sqlalchemy import (
     DateTime,
     Float,
     ForeignKey,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -21,7 +22,7 @@ from sqlalchemy import (
     event,
 )
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 
 metadata = MetaData()
 
@@ -66,8 +67,8 @@ runs = Table(
     metadata,
     Column("position", Integer, primary_key=True, autoincrement=True),
     Column("run_id", String(200), nullable=False, unique=True),
-    Column("dataset", ForeignKey("datasets.name"), nullable=False, index=True),
-    Column("analyst", String(200), nullable=False, index=True),
+    Column("dataset", ForeignKey("datasets.name"), nullable=False),
+    Column("analyst", String(200), nullable=False),
     Column("mechanism", String(64), nullable=False),
     Column("parameters_json", Text, nullable=False),
     Column("setup", Text, nullable=False),
@@ -85,6 +86,19 @@ runs = Table(
     Column("setup_digest", String(64), nullable=False),
     Column("opened_at", String(40), nullable=False),
     Column("closed_at", String(40), nullable=False),
+    Index("ix_runs_dataset_position", "dataset", "position"),
+    Index("ix_runs_analyst_position", "analyst", "position"),
+    Index("ix_runs_status_position", "status", "position"),
+)
+
+totals = Table(
+    "totals",
+    metadata,
+    Column("dataset", ForeignKey("datasets.name"), primary_key=True),
+    Column("analyst", String(200), primary_key=True),
+    Column("spent", Text, nullable=False),
+    Column("reserved", Text, nullable=False),
+    Column("num_closed", Integer, nullable=False),
 )
 
 setup_payloads = Table(

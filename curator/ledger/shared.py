@@ -64,33 +64,6 @@ def checked_payload(run: RunState, payload: bytes | None) -> bytes | None:
     return payload
 
 
-def check_shown(told: Book, shown: Book) -> None:
-    """Check that what a ledger shows is what its entries tell.
-
-    Raises:
-        ChainBroken: If a data set or a run differs; the text names it.
-    """
-    for name in {**told.datasets, **shown.datasets}:
-        if told.datasets.get(name) != shown.datasets.get(name):
-            msg = f"the data set {name!r} is shown otherwise than its entries say"
-            raise ChainBroken(msg)
-    for run_id in {**told.runs, **shown.runs}:
-        if told.runs.get(run_id) != shown.runs.get(run_id):
-            msg = f"the run {run_id!r} is shown otherwise than its entries say"
-            raise ChainBroken(msg)
-
-
-def check_counted(told: Book, counted: Book, name: str) -> None:
-    """Check that the totals that a database counts are those of the entries.
-
-    Raises:
-        ChainBroken: If they differ.
-    """
-    if told.account(name) != counted.account(name):
-        msg = f"the closed runs of data set {name!r} are counted otherwise than its entries say"
-        raise ChainBroken(msg)
-
-
 def statement_of(book: Book, name: str) -> Statement:
     """Return the statement of one data set of `book`."""
     state, account = book.dataset(name), book.account(name)

@@ -17,11 +17,12 @@ from typing import Self, TypeVar, final
 from sqlalchemy import Connection
 
 from curator.errors import LedgerUnavailable
-from curator.ledger import connect, postgres, rows
+from curator.ledger import connect, postgres, rows, run_rows
 from curator.ledger import entries as kinds
 from curator.ledger.anchor import HeadAnchor, Note
 from curator.ledger.book import Book
 from curator.ledger.chain import Entry
+from curator.ledger.checkpoint import UNKNOWN, Checkpoint
 from curator.ledger.entry_times import EntryTimes
 from curator.ledger.lease import Lease, refuse_while_alive
 from curator.ledger.lock import WriterLock
@@ -33,13 +34,14 @@ from curator.ledger.store import Store
 from curator.ledger.watched import WatchedStore, accept_chain
 
 T = TypeVar("T")
+Clock = Callable[[], datetime]
 
 
 @final
 class SqlLedger(SqlReadings):
     """The ledger's promise on a database; open it with one of the `open_...` methods."""
 
-    def __init__(self, store: WatchedStore, clock: Callable[[], datetime]) -> None:
+    def __init__(self, store: WatchedStore, clock: Clock) -> None:
         """Keep the store; `clock` returns the time in UTC."""
         super().__init__(store)
         self._times = EntryTimes(clock)
@@ -47,7 +49,7 @@ class SqlLedger(SqlReadings):
 
     @classmethod
     def open_writer(
-        cls, path: Path, clock: Callable[[], datetime], anchor: HeadAnchor | None = None
+        cls, path: Path, clock: Clock, anchor: HeadAnchor | None = None, known: Checkpoint = UNKNOWN
     ) -> Self:
         """Open the ledger at `path`, made if there is none, and verify all of it.
 
@@ -67,12 +69,12 @@ class SqlLedger(SqlReadings):
         reader, writer = connect.reader_engine(path), connect.writer_engine(path)
         store = Store(reader=reader, writer=writer, lock=lock)
         ledger = cls(WatchedStore(store, anchor, path), clock)
-        ledger._prepare(store, partial(connect.prepare_file, anchor))
+        ledger._prepare(store, partial(connect.prepare_file, anchor), known)
         ledger._meet_anchor()
         return ledger
 
     @classmethod
-    def open_reader(cls, path: Path, clock: Callable[[], datetime]) -> Self:
+    def open_reader(cls, path: Path, clock: Clock) -> Self:
         """Open an existing ledger without the right to change it, beside a running writer.
 
         Raises:
@@ -85,7 +87,7 @@ class SqlLedger(SqlReadings):
 
     @classmethod
     def open_database(
-        cls, location: str, clock: Callable[[], datetime], anchor: HeadAnchor | None = None
+        cls, where: str, clock: Clock, anchor: HeadAnchor | None = None, known: Checkpoint = UNKNOWN
     ) -> Self:
         """Open the ledger in a PostgreSQL database; other processes may write it too.
 
@@ -95,11 +97,11 @@ class SqlLedger(SqlReadings):
             ChainBroken: If anything in it was changed by other means.
             LedgerUnavailable: If the server cannot be reached, or does not sync its commits.
         """
-        url = postgres.database_url(location)
+        url = postgres.database_url(where)
         reader, maintenance = postgres.reader_engine(url), postgres.maintenance_engine(url)
         store = Store(reader=reader, writer=maintenance)
         ledger = cls(WatchedStore(store, anchor), clock)
-        ledger._prepare(store, partial(connect.prepare_database, anchor))
+        ledger._prepare(store, partial(connect.prepare_database, anchor), known)
         ledger.close()
         reader, writer = postgres.reader_engine(url), postgres.writer_engine(url)
         ledger = cls(WatchedStore(Store(reader=reader, writer=writer), anchor), clock)
@@ -107,7 +109,7 @@ class SqlLedger(SqlReadings):
         return ledger
 
     @classmethod
-    def open_database_reader(cls, location: str, clock: Callable[[], datetime]) -> Self:
+    def open_database_reader(cls, location: str, clock: Clock) -> Self:
         """Open the ledger in a PostgreSQL database without the right to change it.
 
         Raises:
@@ -170,11 +172,11 @@ class SqlLedger(SqlReadings):
         happening = kinds.RunOpened(opening=checked_opening(opening), holder=holder)
 
         def work(connection: Connection) -> RunState:
-            book = rows.load_account(connection, opening.dataset)
-            book.runs.update(rows.load_runs(connection, run_id=opening.run_id))
+            book = rows.load_account(connection, opening.dataset, opening.analyst)
+            book.runs = run_rows.load_run(connection, opening.run_id)
             self._append(connection, book, happening)
             state = book.run(opening.run_id)
-            rows.insert_run(connection, state)
+            run_rows.insert_run(connection, state)
             return state
 
         return self._change(work, lambda state: state.dataset)
@@ -214,20 +216,18 @@ class SqlLedger(SqlReadings):
 
     def _happen(self, event: kinds.RunEvent, payload: bytes | None = None) -> RunState:
         def work(connection: Connection) -> RunState:
-            book = Book(runs=rows.load_runs(connection, run_id=event.run_id))
-            before = book.run(event.run_id)
+            found = run_rows.load_run(connection, event.run_id)
+            before = Book(runs=found).run(event.run_id)
             if is_repeated_mark(before, event):
                 return before
-            book.datasets = rows.load_datasets(connection, before.dataset)
-            if book.dataset(before.dataset).is_restricted(before.analyst):
-                book = rows.load_account(connection, before.dataset)
-                book.runs[event.run_id] = before
+            book = rows.load_account(connection, before.dataset, before.analyst)
+            book.runs = found
             check_kept(book, before, event)
             if isinstance(event, kinds.RunAdopted):
                 refuse_while_alive(connection, before.holder, event.holder)
             self._append(connection, book, event)
             state = book.run(event.run_id)
-            rows.update_run(connection, state)
+            run_rows.update_run(connection, state)
             if payload is not None:
                 rows.insert_payload(connection, event.run_id, payload)
             return state
@@ -253,16 +253,17 @@ class SqlLedger(SqlReadings):
         return result
 
     def _append(self, connection: Connection, book: Book, happening: kinds.Happening) -> None:
-        at = self._times.now().isoformat()
+        at, before = self._times.now().isoformat(), dict(book.totals)
         book.apply(happening, at)
         kind, body = kinds.encode(happening)
         rows.insert_entry(connection, Entry.following(rows.load_head(connection), at, kind, body))
+        rows.save_totals(connection, before, book.totals)
 
-    def _prepare(self, store: Store, make: Callable[[Connection], None]) -> None:
+    def _prepare(self, store: Store, make: Callable[[Connection], None], known: Checkpoint) -> None:
         """Make the tables if there are none and verify everything, or close."""
         try:
             store.change(make)
-            self.verify()
+            self.verify_from(known)
         except BaseException as error:
             if isinstance(error, LedgerRestored):
                 self._store.lose(error)

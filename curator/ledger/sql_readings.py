@@ -6,16 +6,17 @@ from collections.abc import Iterator
 
 from curator.accounting.cost import Cost
 from curator.errors import BudgetNumbers
-from curator.ledger import rows
+from curator.ledger import rows, run_rows
 from curator.ledger.anchor import Note
 from curator.ledger.book import Book
 from curator.ledger.chain import Entry
+from curator.ledger.checkpoint import UNKNOWN, Checkpoint
 from curator.ledger.objections import load_objections
 from curator.ledger.problems import LedgerRestored
-from curator.ledger.records import Account, DatasetState, RunState, Statement
+from curator.ledger.records import Account, DatasetState, RunState, RunStatus, Statement
 from curator.ledger.settling import load_settled
 from curator.ledger.shared import checked_payload, statement_of
-from curator.ledger.verify import verify_rows
+from curator.ledger.totals import EVERYBODY
 from curator.ledger.watched import WatchedStore
 
 _PAGE = 1000
@@ -68,13 +69,14 @@ class SqlReadings:
     def share(self, name: str, analyst: str) -> Account | None:
         """See `Ledger`."""
         with self._store.reading() as connection:
-            book = rows.load_account(connection, name)
+            book = rows.load_account(connection, name, analyst)
         return book.share(name, analyst)
 
     def statement(self, name: str) -> Statement:
         """See `Ledger`."""
         with self._store.reading() as connection:
             book = rows.load_account(connection, name)
+            book.runs = run_rows.load_open_runs(connection, dataset=name)
         return statement_of(book, name)
 
     def would_reserve(self, dataset: str, cost: Cost) -> BudgetNumbers:
@@ -84,18 +86,51 @@ class SqlReadings:
     def setup_payload(self, run_id: str) -> bytes | None:
         """See `Ledger`."""
         with self._store.reading() as connection:
-            run = Book(runs=rows.load_runs(connection, run_id=run_id)).run(run_id)
+            run = Book(runs=run_rows.load_run(connection, run_id)).run(run_id)
             return checked_payload(run, rows.load_payload(connection, run_id))
 
     def run(self, run_id: str) -> RunState:
         """See `Ledger`."""
         with self._store.reading() as connection:
-            return Book(runs=rows.load_runs(connection, run_id=run_id)).run(run_id)
+            return Book(runs=run_rows.load_run(connection, run_id)).run(run_id)
 
-    def runs(self, dataset: str | None = None, analyst: str | None = None) -> tuple[RunState, ...]:
+    def runs(self, dataset: str | None = None, analyst: str | None = None) -> Iterator[RunState]:
+        """See `Ledger`; each page is what it is when it is read."""
+        after = 0
+        while True:
+            with self._store.reading() as connection:
+                page = run_rows.load_page(connection, after, dataset=dataset, analyst=analyst)
+            if not page:
+                return
+            yield from map(run_rows.run_of, page)
+            after = page[-1].position
+
+    def open_runs(
+        self, dataset: str | None = None, analyst: str | None = None
+    ) -> tuple[RunState, ...]:
         """See `Ledger`."""
         with self._store.reading() as connection:
-            return tuple(rows.load_runs(connection, dataset=dataset, analyst=analyst).values())
+            found = run_rows.load_open_runs(connection, dataset=dataset, analyst=analyst)
+        return tuple(found.values())
+
+    def latest_runs(
+        self,
+        at_most: int,
+        analyst: str | None = None,
+        status: RunStatus | None = None,
+        before: str | None = None,
+    ) -> tuple[RunState, ...]:
+        """See `Ledger`."""
+        with self._store.reading() as connection:
+            found = run_rows.load_latest_runs(
+                connection, at_most, before, analyst=analyst, status=status
+            )
+        return tuple(found.values())
+
+    def num_closed(self, analyst: str | None = None) -> int:
+        """See `Ledger`."""
+        with self._store.reading() as connection:
+            return rows.count_closed(connection, EVERYBODY if analyst is None else analyst)
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
         """See `Ledger`; entries appended meanwhile are returned too."""
@@ -118,5 +153,13 @@ class SqlReadings:
         Raises:
             ChainBroken: If an entry, a shown row or a stored setup was changed.
         """
+        self.verify_from(UNKNOWN)
+
+    def verify_from(self, known: Checkpoint) -> None:
+        """Verify everything, from a checkpoint on.
+
+        Raises:
+            ChainBroken: If an entry, a shown row or a stored setup was changed.
+        """
         with self._store.reading() as connection:
-            verify_rows(connection)
+            known.verify(connection)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from typing import Annotated
 
-from fastapi import Depends, FastAPI, Response
+from fastapi import Depends, FastAPI, Query, Response
 
 from curator.clock import utc_now
 from curator.identity.signing import fingerprint_of
@@ -22,20 +23,32 @@ from curator.service.caller import Caller
 from curator.service.certificate import Signer
 from curator.service.context import Context
 from curator.service.find_run import run_of
+from curator.service.history import History
 from curator.service.report import (
     describe_dataset,
     list_datasets,
-    list_runs,
+    open_runs,
+    page_of_runs,
     policy_rules,
     report_budget,
     report_share,
 )
 
 _CALLER = Depends(caller_of)
+Limit = Annotated[
+    int, Query(ge=1, le=1000, description="Runs of a page: 1 to 1000, by default 100.")
+]
+Cursor = Annotated[
+    str | None, Query(description="The `run_id` of the last run of the page before.")
+]
 
 
 def create_app(
-    context: Context, tokens: TokenTable, is_ready: Callable[[], bool], signer: Signer
+    context: Context,
+    tokens: TokenTable,
+    is_ready: Callable[[], bool],
+    signer: Signer,
+    history: History | None = None,
 ) -> FastAPI:
     """Build the application.
 
@@ -44,6 +57,7 @@ def create_app(
         tokens: Who may ask.
         is_ready: Whether the curator takes steps now.
         signer: Signs privacy certificates.
+        history: What the ledger's entries said when it was opened; by default they are read anew.
 
     Returns:
         The application; it reads the ledger and never writes. A plan is asked with POST because
@@ -63,7 +77,13 @@ def create_app(
     _add_runs(app, context)
     _add_identity(app, signer)
     _add_health(app, is_ready)
-    watched = Watched(context=context, signer=signer, clock=utc_now, is_ready=is_ready)
+    watched = Watched(
+        context=context,
+        signer=signer,
+        clock=utc_now,
+        is_ready=is_ready,
+        history=History() if history is None else history,
+    )
     add_dashboard(app, watched)
     add_metrics(app, watched)
     add_sign_in(app, sessions)
@@ -89,15 +109,24 @@ def _add_datasets(app: FastAPI, context: Context) -> None:
     def get_budget(name: str, who: Caller = _CALLER) -> BudgetAnswer:
         """What is spent and left of one data set, over all analysts, and your open runs."""
         statement = report_budget(context, name)
-        runs = [Run.of(run) for run in list_runs(context, who, name) if run.is_open]
+        runs = [Run.of(run) for run in open_runs(context, who, name)]
         return BudgetAnswer.of(statement, runs, report_share(context, who, name))
 
 
 def _add_runs(app: FastAPI, context: Context) -> None:
     @app.get("/v1/runs", tags=["runs"])
-    def get_runs(who: Caller = _CALLER) -> list[Run]:
-        """Your runs, or all of them for the steward and the auditor."""
-        return [Run.of(run) for run in list_runs(context, who)]
+    def get_runs(
+        response: Response, limit: Limit = 100, cursor: Cursor = None, who: Caller = _CALLER
+    ) -> list[Run]:
+        """Your runs, or everybody's for the steward and the auditor: the last opened first.
+
+        A page of them; while there may be more, the header `Link` names the next page.
+        """
+        runs = [Run.of(run) for run in page_of_runs(context, who, limit, cursor)]
+        if len(runs) == limit:
+            following = f"/v1/runs?limit={limit}&cursor={runs[-1].run_id}"
+            response.headers["Link"] = f'<{following}>; rel="next"'
+        return runs
 
     @app.get("/v1/runs/{run_id}", tags=["runs"])
     def get_run(run_id: str, who: Caller = _CALLER) -> Run:

@@ -31,6 +31,7 @@ class Watched:
     signer: Signer
     clock: Callable[[], datetime]
     is_ready: Callable[[], bool]
+    history: History
 
 
 def add_dashboard(app: FastAPI, watched: Watched) -> None:
@@ -41,13 +42,12 @@ def add_dashboard(app: FastAPI, watched: Watched) -> None:
         watched: What is shown.
     """
     context = watched.context
-    history = History(context.ledger)
 
     @app.get("/dashboard", include_in_schema=False, response_model=None)
     @app.get("/", include_in_schema=False, response_model=None)
     def get_page(request: Request, who: Caller = _CALLER) -> Page:
         """Everything that the caller may see."""
-        view = overview(context, history, who, watched.clock(), is_ready=watched.is_ready())
+        view = overview(context, watched.history, who, watched.clock(), is_ready=watched.is_ready())
         has_session = getattr(request.state, "has_session", False)
         return Page("dashboard.html", view=view, has_session=has_session)
 

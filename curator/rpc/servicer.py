@@ -28,6 +28,7 @@ from curator.service.report import (
     describe_dataset,
     list_datasets,
     list_runs,
+    open_runs,
     policy_rules,
     report_budget,
     report_share,
@@ -90,9 +91,13 @@ class WeirServicer(service_pb2_grpc.WeirServiceServicer):
     def ListRuns(
         self, request: run_pb2.ListRunsRequest, context: grpc.ServicerContext
     ) -> run_pb2.ListRunsResponse:
-        """Return the caller's runs, or everybody's to who sees everything."""
-        states = list_runs(self._context, caller_of(context))
-        return encode_runs(states, open_only=request.open_only)
+        """Return the caller's runs, or everybody's: open ones first, each kind the latest first."""
+        caller = caller_of(context)
+        if request.open_only:
+            return encode_runs(reversed(open_runs(self._context, caller)))
+        runs = list_runs(self._context, caller)
+        left_out = max(0, runs.num_closed - len(runs.closed))
+        return encode_runs([*reversed(runs.open), *runs.closed], left_out)
 
     def ResumeRun(
         self, request: run_pb2.ResumeRunRequest, context: grpc.ServicerContext

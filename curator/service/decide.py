@@ -53,9 +53,8 @@ def _follow(context: Context, decision: StatusSet) -> None:
     context.stopped[name] = stopped
     if status is DatasetStatus.PAUSED:
         return
-    for run in context.ledger.runs(dataset=name):
-        if run.is_open:
-            _end(context, run, f"closed: the data set was {status}")
+    for run in context.ledger.open_runs(dataset=name):
+        _end(context, run, f"closed: the data set was {status}")
     served = context.datasets.get(name)
     if status is DatasetStatus.ERASED and served is not None:
         context.datasets[name] = ServedDataset(facts=served.facts, records=None)

@@ -1,8 +1,9 @@
 """What was spent and reserved of each data set over time, and how fast runs go, off the entries.
 
-The entries are applied once, as they come, to a book of this reader's own; between two questions
-only the new ones are read. A data set keeps at most a few hundred points: when there are more,
-every second one is dropped, so a long history is coarser and never longer.
+The entries are applied once, as they come: the first ones while the start replays them, the rest
+to the book that the replay left; between two questions only the new ones are read. A data set keeps
+at most a few hundred points: when there are more, every second one is dropped, so a long history is
+coarser and never longer.
 
 The order is that of the entries. Their times are hints: a clock that was set writes them out of
 order, which is told and not mended.
@@ -16,13 +17,14 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final, final
+from typing import Any, Final, Self, final
 
-from curator.ledger.book import Book
+from curator.ledger.book import Book, Place, account_of
 from curator.ledger.chain import Entry
 from curator.ledger.entries import decode
 from curator.ledger.entry_times import APART
-from curator.ledger.ledger import Ledger, RunState
+from curator.ledger.ledger import DatasetState, Ledger, RunState
+from curator.ledger.totals import Totals
 
 KEPT_POINTS: Final = 240
 RATE_SPAN: Final = timedelta(minutes=10)
@@ -45,7 +47,18 @@ class _Course:
 
     points: list[Point] = field(default_factory=list)
     seconds: float = 1.0
-    waiting: datetime | None = None
+    waiting: tuple[datetime, DatasetState, Totals] | None = None
+
+    def settle(self, now: datetime | None) -> None:
+        """Make a point of the waiting entry if its stretch has passed, or anyway at the end."""
+        if self.waiting is None:
+            return
+        at, state, totals = self.waiting
+        last = self.points[-1].at if self.points else None
+        if now is None or last is None or abs((now - last).total_seconds()) > self.seconds:
+            account = account_of(state, totals)
+            spent = account.rule.spent_epsilon(account.spent)
+            self.add(Point(at, spent, account.rule.spent_epsilon(account.reserved)))
 
     def add(self, point: Point) -> None:
         self.points.append(point)
@@ -54,14 +67,22 @@ class _Course:
             self.points = [*self.points[:-1:2], self.points[-1]]
             self.seconds *= 2
 
+    def to_json(self) -> dict[str, object]:
+        points = [[p.at.isoformat(), p.spent, p.reserved] for p in self.points]
+        return {"points": points, "seconds": self.seconds}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        points = [Point(datetime.fromisoformat(at), s, r) for at, s, r in value["points"]]
+        return cls(points, float(value["seconds"]))
+
 
 @final
 class History:
     """Reads the ledger's entries as they come; safe to ask from many threads."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self) -> None:
         """Start before the first entry; nothing is read yet."""
-        self._ledger = ledger
         self._lock = threading.Lock()
         self._seq = 0
         self._book = Book()
@@ -77,8 +98,63 @@ class History:
         with self._lock:
             return self._has_ordered_times
 
-    def read(self) -> bool:
+    def see(self, entry: Entry, state: DatasetState | RunState, book: Book) -> None:
+        """Take over an entry that was replayed while the ledger was opened.
+
+        Args:
+            entry: The next one.
+            state: What it changed.
+            book: After it; the last one is gone on with.
+        """
+        with self._lock:
+            self._book = book
+            self._note(entry, state)
+
+    def kept(self) -> dict[str, object]:
+        """Return all that was read, as plain values."""
+        with self._lock:
+            for course in self._courses.values():
+                course.settle(None)
+            return {
+                "courses": {name: course.to_json() for name, course in self._courses.items()},
+                "marks": {
+                    run_id: [[at.isoformat(), used] for at, used in marks]
+                    for run_id, marks in self._marks.items()
+                },
+                "latest": self._latest and self._latest.isoformat(),
+                "has_ordered_times": self._has_ordered_times,
+            }
+
+    def go_on(self, kept: dict[str, Any], place: Place) -> None:
+        """Start with what was kept after an entry.
+
+        Args:
+            kept: By `kept`; nothing for the first entry.
+            place: After that entry.
+
+        Raises:
+            ValueError: If it cannot be read.
+        """
+        with self._lock:
+            self._seq, self._book = place.head[0], place.book
+            self._courses = {
+                name: _Course.from_json(value) for name, value in kept.get("courses", {}).items()
+            }
+            self._marks = {
+                run_id: deque(
+                    ((datetime.fromisoformat(at), int(used)) for at, used in marks), _KEPT_MARKS
+                )
+                for run_id, marks in kept.get("marks", {}).items()
+            }
+            latest = kept.get("latest")
+            self._latest = None if latest is None else datetime.fromisoformat(latest)
+            self._has_ordered_times = bool(kept.get("has_ordered_times", True))
+
+    def read(self, ledger: Ledger) -> bool:
         """Read what is new.
+
+        Args:
+            ledger: Always the same.
 
         Returns:
             Whether all of it is known; a newer curator may have written what this one cannot read.
@@ -86,7 +162,7 @@ class History:
         with self._lock:
             if not self._is_stopped:
                 try:
-                    self._read()
+                    self._read(ledger)
                 except ValueError:
                     self._is_stopped = True
                     _logger.warning("the ledger has entries that this version cannot show")
@@ -117,43 +193,33 @@ class History:
         steps = marks[-1][1] - marks[0][1]
         return steps / seconds if seconds > 0 and steps > 0 else None
 
-    def _read(self) -> None:
-        for entry in self._ledger.entries(self._seq):
-            at = datetime.fromisoformat(entry.at)
-            self._settle(at)
-            self._apply(entry, at)
-            self._has_ordered_times &= self._latest is None or at >= self._latest - APART
-            self._latest = at
-            self._seq = entry.seq
-        self._settle(None)
+    def _read(self, ledger: Ledger) -> None:
+        for entry in ledger.entries(self._seq):
+            state = self._book.apply(decode(entry.kind, entry.body), entry.at)
+            self._book.closed.clear()
+            self._note(entry, state)
+        for course in self._courses.values():
+            course.settle(None)
 
-    def _apply(self, entry: Entry, at: datetime) -> None:
-        state = self._book.apply(decode(entry.kind, entry.body), entry.at)
+    def _note(self, entry: Entry, state: DatasetState | RunState) -> None:
+        """Keep what an entry says that was applied; its point waits until more is known."""
+        self._seq, at = entry.seq, datetime.fromisoformat(entry.at)
+        self._has_ordered_times &= self._latest is None or at >= self._latest - APART
+        self._latest = at
         if not isinstance(state, RunState):
             name = state.registration.name
         else:
             name = state.dataset
-            before = self._marks.pop(state.run_id, ())
-            if state.is_open:  # what was relinquished was not used before either
-                kept = [(since, min(used, state.used)) for since, used in before]
-                self._marks[state.run_id] = deque([*kept, (at, state.used)], maxlen=_KEPT_MARKS)
-        self._courses.setdefault(name, _Course()).waiting = at
-
-    def _settle(self, now: datetime | None) -> None:
-        """Make points of waiting entries whose stretch has passed, or of all at the end."""
-        for name, course in self._courses.items():
-            since = course.waiting
-            if since is None:
-                continue
-            last = course.points[-1].at if course.points else None
-            if now is None or last is None or abs((now - last).total_seconds()) > course.seconds:
-                account = self._book.account(name)
-                point = Point(
-                    at=since,
-                    spent=account.rule.spent_epsilon(account.spent),
-                    reserved=account.rule.spent_epsilon(account.reserved),
-                )
-                course.add(point)
+            marks = self._marks.pop(state.run_id, None) or deque(maxlen=_KEPT_MARKS)
+            if state.is_open:
+                if marks and marks[-1][1] > state.used:  # what was relinquished was never used
+                    kept = [(since, min(used, state.used)) for since, used in marks]
+                    marks = deque(kept, maxlen=_KEPT_MARKS)
+                marks.append((at, state.used))
+                self._marks[state.run_id] = marks
+        course = self._courses.setdefault(name, _Course())
+        course.settle(at)
+        course.waiting = at, self._book.dataset(name), self._book.total(name)
 
 
 def _lately(marks: Sequence[tuple[datetime, int]], now: datetime) -> list[tuple[datetime, int]]:

@@ -32,7 +32,7 @@ class IdleRuns:
     def end(self) -> None:
         """End every open run that was idle for too long; what fails is tried again later."""
         try:
-            runs = [run for run in self._context.ledger.runs() if run.is_open]
+            runs = self._context.ledger.open_runs()
         except CuratorError:
             _logger.warning("idle runs could not be looked for now")
             return
@@ -41,7 +41,7 @@ class IdleRuns:
             if self._idle_seconds(run) >= self._seconds:
                 self._end_one(run)
 
-    def _look(self, runs: list[RunState]) -> None:
+    def _look(self, runs: tuple[RunState, ...]) -> None:
         """Remember what the ledger says of each open run, and since when it does."""
         before, self._seen = self._seen, {}
         for run in runs:

@@ -156,7 +156,7 @@ def _check_number(
         TooManyRuns: If there are as many open ones as this curator allows.
         PolicyRefused: If the steward's policy says no.
     """
-    mine = [run for run in context.ledger.runs(analyst=opening.analyst) if run.is_open]
+    mine = context.ledger.open_runs(analyst=opening.analyst)
     if len(mine) >= context.max_open_runs:
         msg = f"at most {context.max_open_runs} here"
         raise TooManyRuns(msg)

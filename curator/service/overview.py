@@ -17,8 +17,6 @@ from curator.service.context import Context
 from curator.service.history import History, Point
 from curator.service.report import list_datasets, list_runs, policy_rules
 
-MOST_RUNS = 200
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShareOverview:
@@ -90,9 +88,8 @@ def overview(
         at: The present in UTC.
         is_ready: Whether the curator takes steps now.
     """
-    has_whole_history = history.read()
+    has_whole_history = history.read(context.ledger)
     runs = list_runs(context, caller)
-    closed = [run for run in reversed(runs) if not run.is_open]
     return Overview(
         caller=caller,
         at=at,
@@ -106,11 +103,10 @@ def overview(
         ),
         open_runs=tuple(
             RunOverview(state=run, steps_per_second=history.steps_per_second(run.run_id, at))
-            for run in runs
-            if run.is_open
+            for run in runs.open
         ),
-        closed_runs=tuple(closed[:MOST_RUNS]),
-        num_closed_runs=len(closed),
+        closed_runs=runs.closed,
+        num_closed_runs=runs.num_closed,
         refusals=context.telemetry.refusals(None if caller.sees_everything else caller.name),
     )
 

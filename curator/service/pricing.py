@@ -176,7 +176,7 @@ def _obstacle(context: Context, caller: Caller, state: DatasetState, policy: Ste
     """Return why the caller could open no run on a data set now; empty if it could."""
     if state.status is not DatasetStatus.ACTIVE:
         return f"the data set is {state.status} by the steward"
-    mine = [run for run in context.ledger.runs(analyst=caller.name) if run.is_open]
+    mine = context.ledger.open_runs(analyst=caller.name)
     here = sum(run.dataset == state.registration.name for run in mine)
     for count, most in ((here, policy.max_open_runs), (len(mine), context.max_open_runs)):
         if most is not None and count >= most:

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
 
 from curator.errors import UnknownDataset
-from curator.ledger.ledger import Account, RunState, Statement
+from curator.ledger.ledger import Account, RunState, RunStatus, Statement
 from curator.privacy.facts import DatasetFacts
 from curator.service.caller import Caller
 from curator.service.context import Context
+from curator.service.find_run import run_of
 from curator.service.steward_policy import StewardPolicy
+
+MOST_CLOSED: Final = 200
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunList:
+    """Runs that a caller may see; at most `MOST_CLOSED` of those that are closed."""
+
+    open: tuple[RunState, ...]  # in the order in which they were opened
+    closed: tuple[RunState, ...]  # the last opened first
+    num_closed: int
 
 
 def list_datasets(context: Context) -> tuple[DatasetFacts, ...]:
@@ -74,13 +88,53 @@ def policy_rules(context: Context, name: str) -> dict[str, str]:
     return StewardPolicy.of(context.ledger.dataset(name)).rules()
 
 
-def list_runs(context: Context, caller: Caller, dataset: str | None = None) -> tuple[RunState, ...]:
-    """Return the runs that a caller may see.
+def open_runs(context: Context, caller: Caller, dataset: str | None = None) -> tuple[RunState, ...]:
+    """Return the open runs that a caller may see.
 
     Args:
         context: The collaborators.
         caller: Who asks; an analyst sees own runs, the steward all.
         dataset: Only runs of this data set.
     """
-    analyst = None if caller.sees_everything else caller.name
-    return tuple(context.ledger.runs(dataset=dataset, analyst=analyst))
+    return context.ledger.open_runs(dataset=dataset, analyst=_owner(caller))
+
+
+def list_runs(context: Context, caller: Caller) -> RunList:
+    """Return the runs that a caller may see: all that are open, and the last closed ones.
+
+    Args:
+        context: The collaborators.
+        caller: Who asks.
+    """
+    ledger, analyst = context.ledger, _owner(caller)
+    still = ledger.open_runs(analyst=analyst)
+    closed = ledger.latest_runs(MOST_CLOSED, analyst, RunStatus.CLOSED)
+    ids = {run.run_id for run in closed}  # one that was closed in between is shown once
+    return RunList(
+        open=tuple(run for run in still if run.run_id not in ids),
+        closed=closed,
+        num_closed=ledger.num_closed(analyst),
+    )
+
+
+def page_of_runs(
+    context: Context, caller: Caller, at_most: int, cursor: str | None
+) -> tuple[RunState, ...]:
+    """Return runs that a caller may see, the last opened first.
+
+    Args:
+        context: The collaborators.
+        caller: Who asks.
+        at_most: How many.
+        cursor: The id of the last run of the page before; None for the first page.
+
+    Raises:
+        UnknownRun: If the cursor is no run that the caller may see.
+    """
+    before = None if cursor is None else run_of(context, caller, cursor).run_id
+    return context.ledger.latest_runs(at_most, _owner(caller), before=before)
+
+
+def _owner(caller: Caller) -> str | None:
+    """Return whose runs a caller may see, None for everybody's."""
+    return None if caller.sees_everything else caller.name

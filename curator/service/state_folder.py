@@ -78,7 +78,7 @@ class StateFolder:
         Args:
             runs: Those that are open.
         """
-        kept = {self._of_run(run.dataset, run.run_id) for run in runs if run.is_open}
+        kept = {self._of_run(run.dataset, run.run_id) for run in runs}
         for folder in self._root.glob("*/*"):
             if folder not in kept:
                 shutil.rmtree(folder, ignore_errors=True)

@@ -34,7 +34,7 @@ def check_state(context: Context, analyst: str, spec: Specification, space: Imag
     wanted = run_bytes(spec, space)
     if not wanted:
         return
-    held = [(run.analyst, _bytes_of(context, run)) for run in context.ledger.runs() if run.is_open]
+    held = [(run.analyst, _bytes_of(context, run)) for run in context.ledger.open_runs()]
     mine = sum(size for owner, size in held if owner == analyst)
     share = context.max_state_bytes // _SHARES
     if mine + wanted > share:

@@ -109,7 +109,7 @@ class LedgerContract(RunContract, DecisionContract):
         with pytest.raises(BudgetExhausted):
             self.ledger.open_run(opening("r", most_steps() + 1), "h")
         assert self.ledger.head() == before
-        assert self.ledger.runs() == ()
+        assert list(self.ledger.runs()) == []
 
     def test_one_cap_over_all_analysts(self) -> None:
         self.ledger.open_run(opening("a", most_steps() // 2, analyst="ann"), "h")

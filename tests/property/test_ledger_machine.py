@@ -23,13 +23,13 @@ from hypothesis.stateful import (
     rule,
 )
 
-from curator.accounting.cost import event_cost
+from curator.accounting.cost import event_cost, total_cost
 from curator.errors import CuratorError
-from curator.ledger.entries import CapLowered, SpendAdded, StatusSet
-from curator.ledger.ledger import DatasetStatus, Ledger, LedgerConflict
+from curator.ledger.entries import CapLowered, ShareSet, SpendAdded, StatusSet
+from curator.ledger.ledger import DatasetStatus, Ledger, LedgerConflict, RunStatus
 from curator.ledger.memory import MemoryLedger
 from curator.ledger.sql import SqlLedger
-from tests.contract.ledger_values import SETUP, STEP, most_steps, opening, registration
+from tests.contract.ledger_values import BUDGET, SETUP, STEP, most_steps, opening, registration
 from tests.contract.postgres_server import postgres_or_skip
 from tests.fakes.clock import FakeClock
 from tests.property.model_ledger import ModelLedger
@@ -40,6 +40,7 @@ SETTINGS: Final = settings(
 )
 SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - the disk's durability is not the subject
 
+OWNERS: Final = {"r": "ann", "s": "bob", "t": "ann", "u": "bob"}
 names = st.sampled_from(["r", "s", "t", "u"])
 holders = st.sampled_from(["h", "g"])
 counts = st.integers(1, 12) | st.sampled_from([most_steps() // 2, most_steps()])
@@ -65,17 +66,19 @@ class LedgerMachine(RuleBasedStateMachine):
         try:
             call()
         except (CuratorError, LedgerConflict) as refusal:
-            refused = type(refusal).__name__
+            refused = type(refusal).__name__.replace("Allotment", "Budget")  # a share may say it
         assert refused == expected
         assert not refused or self.ledger.head() == before
 
-    @initialize()
-    def register(self) -> None:
+    @initialize(shared=st.booleans())
+    def register(self, shared: bool) -> None:
         self.ledger.register_dataset(registration())
+        if shared:  # as wide as the budget: it refuses nothing that the budget would not
+            self.ledger.decide(ShareSet(dataset="d", analyst="ann", epsilon=BUDGET.epsilon))
 
     @rule(target=tickets, name=names, steps=counts, setup=st.booleans(), holder=holders)
     def open(self, name: str, steps: int, setup: bool, holder: str) -> tuple[str, str, int]:
-        asked = opening(name, steps, setup=SETUP if setup else None)
+        asked = opening(name, steps, setup=SETUP if setup else None, analyst=OWNERS[name])
         expected = self.model.open(name, steps, setup, holder)
         self.same(expected, lambda: self.ledger.open_run(asked, holder))
         return name, holder, 1
@@ -161,6 +164,24 @@ class LedgerMachine(RuleBasedStateMachine):
             setups, steps = sum(s for s, _ in uses), sum(n for _, n in uses)
             steps += self.model.added
             assert total == event_cost(SETUP) * setups + event_cost(STEP) * steps
+
+    @invariant()
+    def running_totals_are_the_sums_over_all_runs(self) -> None:
+        runs, account = list(self.ledger.runs()), self.ledger.account("d")
+        added = self.ledger.dataset("d").added
+        assert account.spent == added + total_cost(u for run in runs for u in run.spent_uses)
+        assert account.reserved == added + total_cost(u for run in runs for u in run.reserved_uses)
+        for analyst in ("ann", "bob"):
+            theirs = [run for run in runs if run.analyst == analyst]
+            share = self.ledger.share("d", analyst)
+            if share is not None:
+                assert share.spent == total_cost(u for run in theirs for u in run.spent_uses)
+                assert share.reserved == total_cost(u for run in theirs for u in run.reserved_uses)
+            closed = [run for run in reversed(theirs) if not run.is_open]
+            assert self.ledger.num_closed(analyst) == len(closed)
+            assert list(self.ledger.latest_runs(2, analyst, RunStatus.CLOSED)) == closed[:2]
+            still = [run for run in theirs if run.is_open]
+            assert list(self.ledger.open_runs("d", analyst)) == still
 
     def teardown(self) -> None:
         self.ledger.verify()

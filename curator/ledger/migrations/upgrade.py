@@ -41,7 +41,7 @@ def upgrade(
     try:
         command.stamp(config, written)
         command.upgrade(config, until)
-    except (CommandError, SQLAlchemyError) as error:
+    except (CommandError, SQLAlchemyError, ValueError) as error:
         msg = f"the ledger could not be upgraded from schema version {written}"
         raise LedgerUnavailable(msg) from error
     row = {"value": str(schema.SCHEMA_VERSION) if until == "head" else until}

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from curator.accounting.cost import event_cost
 from curator.accounting.rule import BudgetRule
 from curator.errors import UnknownDataset
 from curator.ledger import entries
-from curator.ledger.book import Book, replay
+from curator.ledger.book import Book, Place, follow
 from curator.ledger.chain import GENESIS, Entry
 from curator.ledger.problems import ChainBroken, LedgerConflict
-from curator.ledger.shared import check_counted
+from curator.ledger.records import RunState
+from curator.ledger.shown import check_shown
+from curator.ledger.totals import EVERYBODY, Tally, Totals
 from curator.privacy.budget import Budget
 from tests.contract.ledger_values import BUDGET, STEP, most_steps, opening, registration
 
@@ -20,6 +25,13 @@ def written(*happenings: entries.Happening) -> list[Entry]:
         lines.append(Entry.following(head, "now", *entries.encode(happening)))
         head = (lines[-1].seq, lines[-1].digest)
     return lines
+
+
+def replay(lines: list[Entry]) -> Book:
+    place = Place()
+    for _ in follow(lines, place):
+        assert not place.book.closed
+    return place.book
 
 
 REGISTERED = entries.DatasetRegistered(
@@ -36,8 +48,7 @@ def test_a_replay_makes_the_same_book() -> None:
     ]
     for happening in happenings:
         book.apply(happening, "now")
-    lines = written(*happenings)
-    assert replay(lines) == (book, (3, lines[-1].digest))
+    assert replay(written(*happenings)) == book
 
 
 @pytest.mark.parametrize(
@@ -71,19 +82,72 @@ def test_an_empty_book_knows_nothing() -> None:
         Book().account("d")
 
 
-def test_a_closed_run_is_counted_once_and_a_database_must_count_the_same() -> None:
-    book, _ = replay(
-        written(
-            REGISTERED,
-            entries.RunOpened(opening=opening(), holder="h"),
-            entries.MarkAdvanced(run_id="r", holder="h", epoch=1, used=5),
-            entries.RunClosed(run_id="r", holder="h", epoch=1, used=4, reason=""),
-        )
-    )
+CLOSING: tuple[entries.Happening, ...] = (
+    REGISTERED,
+    entries.RunOpened(opening=opening(), holder="h"),
+    entries.MarkAdvanced(run_id="r", holder="h", epoch=1, used=5),
+    entries.RunClosed(run_id="r", holder="h", epoch=1, used=4, reason=""),
+)
+
+
+def test_a_closed_run_is_counted_and_not_kept() -> None:
+    book = replay(written(*CLOSING))
     assert book.account("d").spent == book.account("d").reserved == event_cost(STEP) * 4
-    counted = Book(datasets=book.datasets)
-    counted.settle(("d", "ann"), [(event_cost(STEP), 3)])
-    with pytest.raises(ChainBroken, match="closed runs of data set 'd'"):
-        check_counted(book, counted, "d")
-    counted.settle(("d", "ann"), [(event_cost(STEP), 1)])
-    check_counted(book, counted, "d")
+    assert book.total("d") == book.total("d", "ann")
+    assert book.total("d").num_closed == 1
+    assert not book.runs
+
+
+@pytest.mark.parametrize(
+    "impossible",
+    [
+        entries.RunOpened(opening=opening(), holder="h"),
+        entries.MarkAdvanced(run_id="r", holder="h", epoch=1, used=6),
+        entries.RunClosed(run_id="r", holder="h", epoch=1, used=4, reason=""),
+    ],
+)
+def test_a_run_that_was_closed_does_not_come_back(impossible: entries.Happening) -> None:
+    with pytest.raises(ChainBroken, match="entry 5 could not"):
+        replay(written(*CLOSING, impossible))
+
+
+def shown(lines: list[Entry]) -> Book:
+    """What a ledger shows beside its runs, none of which is from before the first entry."""
+    return replace(replay(lines), runs={})
+
+
+def run_of(**changes: Any) -> RunState:
+    book = replay(written(*CLOSING[:3]))
+    return replace(book.run("r"), **changes)
+
+
+@pytest.mark.parametrize(
+    ("runs", "named"),
+    [
+        ([], "the run 'r' is shown"),
+        ([run_of(used=4)], "the run 'r' is shown"),
+        ([run_of(), run_of(run_id="s")], "the run 's' is shown"),
+        ([run_of(run_id="s"), run_of()], "the run 'r' is shown"),
+    ],
+)
+def test_runs_that_are_shown_otherwise_are_named(runs: list[RunState], named: str) -> None:
+    lines = written(*CLOSING[:3])
+    check_shown(lines, shown(lines), iter([run_of()]), Place())
+    with pytest.raises(ChainBroken, match=named):
+        check_shown(lines, shown(lines), iter(runs), Place())
+
+
+@pytest.mark.parametrize("change", ["spent", "reserved", "num_closed", "missing", "extra"])
+@pytest.mark.parametrize("whose", [EVERYBODY, "ann"])
+def test_totals_that_are_shown_otherwise_are_refused(change: str, whose: str) -> None:
+    lines = written(*CLOSING[:3])
+    book, one = shown(lines), Tally().plus(event_cost(STEP), 1)
+    if change == "missing":
+        del book.totals["d", whose]
+    elif change == "extra":
+        book.totals["d", whose + "x"] = Totals()
+    else:
+        other: Any = 1 if change == "num_closed" else one
+        book.totals["d", whose] = book.totals["d", whose]._replace(**{change: other})
+    with pytest.raises(ChainBroken, match="runs of data set 'd' are counted"):
+        check_shown(lines, book, iter([run_of()]), Place())

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+import hashlib
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -29,7 +29,14 @@ def test_entries_follow_each_other() -> None:
     ],
 )
 def test_any_change_shows(change: dict[str, object]) -> None:
-    assert not replace(SECOND, **change).follows((1, FIRST.digest))  # type: ignore[arg-type]
+    assert not SECOND._replace(**change).follows((1, FIRST.digest))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ["", '{"a":"\\u00e9"}', 'é"\\\n\t\x7f\u2028', "{}{:d}"])
+def test_a_digest_is_of_the_canonical_text(text: str) -> None:
+    entry = Entry.following((6, GENESIS), text, text, text)
+    covered = {key: value for key, value in entry._asdict().items() if key != "digest"}
+    assert entry.digest == hashlib.sha256(canonical_json(covered).encode()).hexdigest()
 
 
 def test_fields_do_not_run_into_each_other() -> None:

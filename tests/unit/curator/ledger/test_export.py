@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from curator.ledger import export
+from curator.ledger.book import Book
 from curator.ledger.chain import GENESIS, Entry, canonical_json
 from curator.ledger.export import export_jsonl, verify_export
 from curator.ledger.memory import MemoryLedger
@@ -36,7 +38,7 @@ def resealed(lines: list[str], change: dict[int, dict[str, Any]]) -> list[str]:
         body = canonical_json({**json.loads(entry.body), **change.get(entry.seq, {})})
         new = Entry.following(head, entry.at, entry.kind, body)
         head = (new.seq, new.digest)
-        sealed.append(canonical_json({n: getattr(new, n) for n in Entry.__slots__}))
+        sealed.append(canonical_json(new._asdict()))
     last = canonical_json({**json.loads(lines[-1]), "head": list(head)})
     return [lines[0], *sealed, last]
 
@@ -105,3 +107,36 @@ def test_the_second_accountant_has_a_say(lines: list[str], monkeypatch: pytest.M
     monkeypatch.setattr(export, "second_epsilon", lambda rule, used: 100.0)
     with pytest.raises(ChainBroken, match="second accountant"):
         verify_export(lines)
+
+
+def test_an_export_and_its_check_hold_a_line_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ledger, read = MemoryLedger(FakeClock()), [0]
+    ledger.register_dataset(registration())
+    for number in range(50):
+        ledger.open_run(opening(f"r{number}", 1), "h")
+        ledger.close_run(f"r{number}", "h", 1, 0, "done")
+    entries = list(ledger.entries())
+
+    def told() -> Iterator[Entry]:
+        for read[0], entry in enumerate(entries, 1):
+            yield entry
+
+    monkeypatch.setattr(ledger, "entries", told)
+    for number, _ in enumerate(export_jsonl(ledger)):
+        assert read[0] == min(number, len(entries))
+    applied, apply = [0], Book.apply
+
+    def counted(book: Book, *happening: Any) -> Any:
+        applied[0] += 1
+        assert len(book.runs) + len(book.closed) <= 1
+        return apply(book, *happening)
+
+    def handed() -> Iterator[str]:
+        for number, line in enumerate(export_jsonl(ledger)):
+            assert applied[0] >= 2 * number - 3  # once by the export, once by its check
+            yield line
+
+    monkeypatch.setattr(Book, "apply", counted)
+    assert len(verify_export(handed())) == 1

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +11,22 @@ import pytest
 from sqlalchemy import Connection, column, insert, inspect, text
 from sqlalchemy import table as sql_table
 
+from curator.accounting.cost import Cost
+from curator.accounting.orders import ORDERS
 from curator.errors import LedgerUnavailable
-from curator.ledger import connect, postgres, schema
+from curator.ledger import connect, postgres, rows, run_rows, schema
 from curator.ledger.anchor import HeadAnchor
 from curator.ledger.chain import canonical_json
 from curator.ledger.entries import CapLowered, dataset_fields
 from curator.ledger.memory import MemoryLedger
 from curator.ledger.migrations.upgrade import FOLDER, upgrade
+from curator.ledger.migrations.versions import v4_totals
 from curator.ledger.problems import LedgerRestored
 from curator.ledger.records import DatasetStatus
 from curator.ledger.sql import SqlLedger
 from curator.ledger.store import Store
-from tests.contract.ledger_values import BUDGET, opening, registration
+from curator.ledger.totals import Tally
+from tests.contract.ledger_values import BUDGET, SETUP, opening, registration
 from tests.contract.postgres_server import postgres_or_skip
 from tests.fakes.clock import FakeClock
 
@@ -31,7 +35,7 @@ pytest.importorskip("alembic", reason="alembic is not installed")
 NEXT = """
 from alembic import op
 import sqlalchemy as sa
-revision, down_revision, branch_labels, depends_on = "4", "3", None, None
+revision, down_revision, branch_labels, depends_on = "5", "4", None, None
 def upgrade():
     op.add_column("meta", sa.Column("note", sa.Text))
     {then}
@@ -124,8 +128,8 @@ def plan_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str) -> Non
     versions.mkdir()
     for revision in (FOLDER / "versions").glob("v*.py"):
         (versions / revision.name).write_text(revision.read_text())
-    (versions / "v4.py").write_text(NEXT.format(then=then))
-    monkeypatch.setattr(schema, "SCHEMA_VERSION", 4)
+    (versions / "v5.py").write_text(NEXT.format(then=then))
+    monkeypatch.setattr(schema, "SCHEMA_VERSION", 5)
     monkeypatch.setattr(
         connect, "upgrade", lambda connection, written: upgrade(connection, written, versions)
     )
@@ -204,6 +208,78 @@ def test_a_ledger_of_version_1_has_no_decisions_yet(tmp_path: Path) -> None:
     ledger.close()
 
 
+def version_3(connection: Connection) -> MemoryLedger:
+    """Write a ledger of before running totals; return the same in memory."""
+    ledger = MemoryLedger(FakeClock())
+    ledger.register_dataset(registration())
+    ledger.register_dataset(registration("unused"))
+    for number, analyst in enumerate(["ann", "bob", "ann", "ann"]):
+        name = f"r{number}"
+        ledger.open_run(opening(name, 20, analyst=analyst, setup=SETUP), "h")
+        if number:
+            ledger.begin_setup(name, "h", 1)
+            ledger.advance_mark(name, "h", 1, 5 + number)
+        if number < 3:
+            ledger.close_run(name, "h", 1, 4 * bool(number), "done")
+    upgrade(connection, "base", until="3")
+    states = [rows.row_of_dataset(state) for state in ledger.datasets()]
+    shown = [run_rows.row_of(run) for run in ledger.runs()]
+    lines = [entry._asdict() for entry in ledger.entries()]
+    for table, values in (("entries", lines), ("datasets", states), ("runs", shown)):
+        columns: list[Any] = [column(name) for name in values[0]]
+        connection.execute(insert(sql_table(table, *columns)), values)
+    return ledger
+
+
+def check_counted(told: MemoryLedger, ledger: SqlLedger) -> None:
+    """The upgraded ledger counts what the entries say, and goes on counting."""
+    ledger.verify()
+    assert ledger.account("d") == told.account("d")
+    assert [ledger.num_closed(whose) for whose in (None, "ann", "bob")] == [3, 2, 1]
+    ledger.close_run("r3", "h", 1, 6, "done")
+    assert [run.run_id for run in ledger.latest_runs(2, "ann")] == ["r3", "r2"]
+    ledger.verify()
+    ledger.close()
+
+
+def test_running_totals_of_an_older_ledger_are_counted_when_it_is_upgraded(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    connect.make_private_file(path)
+    store = sqlite_store(path)
+    told = store.change(version_3)
+    store.close()
+    check_counted(told, SqlLedger.open_writer(path, FakeClock()))
+
+
+def test_running_totals_are_counted_in_postgresql_too() -> None:
+    location = postgres_or_skip().fresh()
+    url = postgres.database_url(location)
+    store = Store(reader=postgres.reader_engine(url), writer=postgres.maintenance_engine(url))
+    told = store.change(version_3)
+    store.close()
+    check_counted(told, SqlLedger.open_database(location, FakeClock()))
+
+
+def test_an_upgrade_counts_infinite_costs_as_running_totals_do() -> None:
+    cost = Cost((None, 0, *range(10**30, 10**30 + len(ORDERS) - 2)))
+    total = v4_totals._nothing()
+    v4_totals._add(total, [(json.dumps(cost.to_json()), 3), (json.dumps(cost.to_json()), 0)])
+    assert v4_totals._text(total) == json.dumps(Tally().plus(cost, 3).to_json())
+    v4_totals._add(total, [(json.dumps(cost.to_json()), -3)])
+    assert v4_totals._text(total) == json.dumps(Tally().to_json())
+
+
+def test_costs_that_cannot_be_read_stop_an_upgrade(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    connect.make_private_file(path)
+    store = sqlite_store(path)
+    store.change(version_3)
+    store.change(lambda connection: connection.execute(text("UPDATE runs SET step = '[\"x\"]'")))
+    store.close()
+    with pytest.raises(LedgerUnavailable, match="could not be upgraded from schema version 3"):
+        SqlLedger.open_writer(path, FakeClock())
+
+
 def rows_of_version_1() -> list[tuple[str, dict[str, object]]]:
     ledger = MemoryLedger(FakeClock())
     state = ledger.register_dataset(registration())
@@ -213,4 +289,4 @@ def rows_of_version_1() -> list[tuple[str, dict[str, object]]]:
         "rule": canonical_json(state.rule.to_json()),
         "registered_at": state.registered_at,
     }
-    return [("entries", asdict(entry)), ("datasets", dataset)]
+    return [("entries", entry._asdict()), ("datasets", dataset)]

@@ -138,6 +138,7 @@ def test_entries_and_payloads_are_append_only(ledger: SqlLedger, path: Path) -> 
         ("DELETE FROM datasets", "data set 'd'"),
         ("UPDATE setup_payloads SET payload = x'00'", "stored setup of run 'r'"),
         ("DELETE FROM setup_payloads", "stored setup of run 'r'"),
+        ("INSERT INTO setup_payloads VALUES ('more', x'00')", "stored setup of run 'more'"),
         ("UPDATE entries SET body = replace(body, '40', '30') WHERE seq = 5", "entry 5"),
         ("UPDATE entries SET at = '' WHERE seq = 2", "entry 2"),
         ("DELETE FROM entries WHERE seq = 3", "entry 4"),
@@ -200,7 +201,7 @@ def test_an_error_between_the_entry_and_the_row_leaves_neither(
         raise OSError
 
     before = ledger.head()
-    monkeypatch.setattr("curator.ledger.rows.update_run", fail)
+    monkeypatch.setattr("curator.ledger.run_rows.update_run", fail)
     with pytest.raises(LedgerUnavailable):
         ledger.advance_mark("r", "h", 1, 41)
     monkeypatch.undo()

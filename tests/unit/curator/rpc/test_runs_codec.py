@@ -1,13 +1,8 @@
-"""A list of runs: the latest first, every open one, and only so many closed ones."""
+"""A list of runs: the latest first, with how many were left out."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import pytest
-
 from curator.ledger.records import NOTHING, RunState, RunStatus
-from curator.rpc import runs_codec
 from curator.rpc.runs_codec import encode_runs
 from protos.weir.v1 import run_pb2
 
@@ -43,7 +38,7 @@ STATES = [_run(number) for number in range(10)]
 
 
 def test_runs_come_latest_first_with_what_they_used() -> None:
-    message = encode_runs(STATES, open_only=False)
+    message = encode_runs(reversed(STATES))
     assert [run.run_id for run in message.runs] == [f"run-{k}" for k in reversed(range(10))]
     assert [run.used_steps for run in message.runs] == list(reversed(range(10)))
     assert message.runs[0].status == run_pb2.RUN_STATUS_CLOSED
@@ -53,23 +48,5 @@ def test_runs_come_latest_first_with_what_they_used() -> None:
     assert message.num_left_out == 0
 
 
-def test_the_order_is_the_ledger_s_though_the_clock_was_set_back() -> None:
-    states = [replace(state, opened_at=f"20{40 - k}-01-01") for k, state in enumerate(STATES)]
-    message = encode_runs(states, open_only=False)
-    assert [run.run_id for run in message.runs] == [f"run-{k}" for k in reversed(range(10))]
-
-
-def test_open_runs_alone() -> None:
-    message = encode_runs(STATES, open_only=True)
-    assert [run.run_id for run in message.runs] == ["run-8", "run-6", "run-4", "run-2", "run-0"]
-    assert message.num_left_out == 0
-
-
-def test_old_closed_runs_are_counted_and_no_open_run_is_left_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(runs_codec, "MOST_CLOSED", 2)
-    message = encode_runs(STATES, open_only=False)
-    ids = [run.run_id for run in message.runs]
-    assert ids == ["run-9", "run-8", "run-7", "run-6", "run-4", "run-2", "run-0"]
-    assert message.num_left_out == 3
+def test_what_was_left_out_is_counted() -> None:
+    assert encode_runs(STATES[:2], 3).num_left_out == 3

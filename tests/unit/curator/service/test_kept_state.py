@@ -134,7 +134,7 @@ def test_what_a_crash_left_of_ended_runs_is_swept(tmp_path: Path) -> None:
     ended = opened(ctx, "gs-wgan-mean", key="b" * 16)
     ledger.close_run(ended.run_id, ctx.holder, ended.epoch, 0, "the process died here")
     states = StateFolder(tmp_path)
-    states.forget_all_but(ledger.runs())
+    states.forget_all_but(ledger.open_runs())
     assert len(list((tmp_path / "small").iterdir())) == 1
     states.forget_dataset("small")
     assert not files(tmp_path)

@@ -31,7 +31,7 @@ def ctx() -> Context:
 class TestOpening:
     def test_the_same_key_opens_one_run(self, ctx: Context) -> None:
         assert opened(ctx).run_id == opened(ctx).run_id
-        assert len(ctx.ledger.runs()) == 1
+        assert len(list(ctx.ledger.runs())) == 1
         with pytest.raises(MalformedRequest, match="another run"):
             opened(ctx, num_steps=6)
 
@@ -45,7 +45,7 @@ class TestOpening:
         numbers = caught.value.numbers
         assert numbers.asked > numbers.budget == 10.0
         assert numbers.remaining == pytest.approx(numbers.budget - numbers.reserved)
-        assert len(ctx.ledger.runs()) == 1
+        assert len(list(ctx.ledger.runs())) == 1
 
     @pytest.mark.parametrize(
         ("changes", "error"),
@@ -65,7 +65,7 @@ class TestOpening:
     ) -> None:
         with pytest.raises(error):
             opened(ctx, **changes)
-        assert ctx.ledger.runs() == ()
+        assert list(ctx.ledger.runs()) == []
 
     def test_an_unknown_data_set(self, ctx: Context) -> None:
         ctx.datasets.clear()
@@ -146,4 +146,4 @@ def test_a_setup_that_could_not_be_charged_costs_nothing_and_ends_the_run(
 def test_a_run_that_could_never_send_a_step_is_not_opened(ctx: Context) -> None:
     with pytest.raises(MalformedRequest, match="at most 64 rows"):
         opened(ctx, num_samples=60, num_debias=5)
-    assert ctx.ledger.runs() == ()
+    assert list(ctx.ledger.runs()) == []

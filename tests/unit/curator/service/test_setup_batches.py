@@ -174,7 +174,7 @@ def test_samples_beyond_the_declared_ones_are_refused(change: dict[str, Any], wo
     ctx = context()
     with pytest.raises(PolicyRefused, match=words):
         asked(ctx, **change)
-    assert ctx.ledger.runs() == ()
+    assert list(ctx.ledger.runs()) == []
 
 
 @pytest.mark.parametrize(
