@@ -10,6 +10,7 @@ on without what is missing, it comes on top of what they spent, not in place of 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
@@ -17,7 +18,7 @@ from typing import Any, Final
 from curator.accounting.cost import Cost
 from curator.errors import UnknownDataset
 from curator.ledger.anchor import HeadAnchor, Note
-from curator.ledger.book import Book, replay
+from curator.ledger.book import Book, Place, follow
 from curator.ledger.entries import CapLowered, SpendAdded, StatusSet, registration_from
 from curator.ledger.problems import LedgerConflict
 from curator.ledger.records import NOTHING, DatasetState, DatasetStatus
@@ -66,7 +67,9 @@ def _common(ledger: SqlLedger, known: Note) -> Book:
     """Return what a ledger and the one that was lost have in common."""
     last = ledger.went_on_after(known)
     entries = ledger.entries()
-    return replay(entries if last is None else islice(entries, last))[0]
+    place = Place()
+    deque(follow(entries if last is None else islice(entries, last), place), maxlen=0)
+    return place.book
 
 
 def _count(ledger: SqlLedger, name: str, known: Iterable[tuple[Note, Book]], reason: str) -> str:

@@ -84,7 +84,7 @@ def test_a_ledger_that_cannot_be_read_is_looked_at_again(ledger: SqlLedger, tmp_
     renewal = Renewal(ledger, tmp_path / "checkpoint", Checkpoint(tmp_path / "checkpoint"))
     grow(ledger, 4)
     (tmp_path / "ledger.sqlite").rename(tmp_path / "gone")
-    ledger._store._reader.dispose()
+    ledger._store._store._reader.dispose()
     assert not looked(renewal)
     (tmp_path / "gone").rename(tmp_path / "ledger.sqlite")
     assert looked(renewal)

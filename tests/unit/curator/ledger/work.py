@@ -47,7 +47,9 @@ def counting(ledger: SqlLedger) -> Iterator[Work]:
         work.steps += 1
         return 0
 
-    engines = [engine for engine in (ledger._store._reader, ledger._store._writer) if engine]
+    engines = [
+        engine for engine in (ledger._store._store._reader, ledger._store._store._writer) if engine
+    ]
     for engine in engines:
         event.listen(engine, "before_cursor_execute", started)
     try:

@@ -53,7 +53,7 @@ def test_a_step_is_refused_before_it_is_charged_and_the_run_stays_open(tmp_path:
         opened(ctx, key="b" * 16)
     assert spent(ctx) == before
     assert ctx.ledger.run(run.run_id).is_open
-    assert len(ctx.ledger.runs()) == 1
+    assert len(list(ctx.ledger.runs())) == 1
     assert not ctx.is_in_service("small")
 
 
