@@ -94,9 +94,9 @@ def read_run_folder(directory: Path) -> RunFolder:
         CertificateError: If the certificate does not hold.
     """
     if directory.is_file():
-        verified = check_certificate(directory)
-        text = certificate_text(verified)
-        return RunFolder(certificate=text, privacy=_privacy(verified), curves=None)
+        alone = check_certificate(directory)
+        text = certificate_text(alone)
+        return RunFolder(certificate=text, privacy=_privacy(alone), curves=None)
     if not (directory / "metrics.jsonl").exists():
         message = f"{directory} is not the directory of a run: it has no metrics.jsonl"
         raise EvaluationError(message, "Give the --out of 'analyst train', or a certificate.")

@@ -96,8 +96,8 @@ def test_from_a_folder_to_a_gradient(tmp_path: Path, serve: Callable[..., Proces
     grouped = run_cli("curator", *again, *options, "--labels", str(table))
     assert grouped.returncode == ExitCode.FAILED
     assert f"{COUNT - 1} of {COUNT - 1} images are also in 'digits'" in grouped.stderr
-    again = (*again, "--max-shared", "1")
-    grouped = run_cli("curator", *again, *options, "--labels", str(table))
+    shared = (*again, "--max-shared", "1")
+    grouped = run_cli("curator", *shared, *options, "--labels", str(table))
     assert grouped.returncode == ExitCode.OK, grouped.stderr
     assert f"{COUNT - 1} images in {PEOPLE} groups" in grouped.stdout
 

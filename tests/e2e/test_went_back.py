@@ -69,7 +69,7 @@ def buy(curator: Process, num_steps: int) -> int:
 def affordable(folder: CuratorFolder) -> int:
     """Return how many of the steps that were bought the whole budget affords."""
     ledger = open_ledger_reader(folder, CuratorConfig())
-    step = ledger.runs()[0].step
+    step = next(ledger.runs()).step
     most = ledger.account("digits").rule.affordable_steps(Cost.zero(), Cost.zero(), step, 10**6)
     ledger.close()
     return most
@@ -106,6 +106,6 @@ def test_two_curators_sell_a_budget_once(
     assert main([*accept, str(folders[1].root)]) in {0, 1}  # 1 if it knew no more than the copy
     open_ledger(folders[0], CuratorConfig()).close()
     ledger = open_ledger(folders[1], CuratorConfig())
-    step = ledger.runs()[0].step
+    step = next(ledger.runs()).step
     assert ledger.would_reserve("digits", step).asked > ledger.statement("digits").cap
     ledger.close()

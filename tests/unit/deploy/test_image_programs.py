@@ -18,7 +18,7 @@ import pytest
 
 from curator.config import CuratorConfig, load_config
 from curator.identity.certificates import create_certificates
-from curator.identity.credentials import write_credentials
+from curator.identity.credentials import credentials_file
 
 IMAGE = Path(__file__).parents[3] / "deploy" / "image"
 
@@ -162,16 +162,16 @@ def test_prometheus_gets_the_token_and_the_authority_and_nothing_else(
     source, folder = tmp_path / "prometheus.json", tmp_path / "scrape"
     folder.mkdir()
     authority = tmp_path / "ca.pem"
-    write_credentials(
-        source, analyst="p", secret="t0ken", authority=authority, certificate_key=b"k" * 32
+    content = credentials_file(
+        analyst="p", secret="t0ken", authority=authority, certificate_key=b"k" * 32
     )
+    source.write_bytes(content)
     assert _scrape(source, folder, monkeypatch) == 0
     assert (folder / "token").read_text() == "t0ken"
     assert (folder / "ca.pem").read_text() == authority.read_text()
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o640}
     assert _scrape(source, folder, monkeypatch) == 0  # again, after a rotation
-    content = {"version": 1, "client_certificate": "c", "client_key": "k"}
-    source.write_text(json.dumps(content))
+    source.write_text(json.dumps({"version": 1, "client_certificate": "c", "client_key": "k"}))
     assert _scrape(source, folder, monkeypatch) == 1
 
 
