@@ -12,6 +12,7 @@ import hashlib
 import json
 import logging
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -122,7 +123,8 @@ def _write(path: Path, known: Known, watcher: Watcher) -> None:
         partial.rename(path)
     except OSError:
         _logger.warning("the ledger's checkpoint could not be kept; the next start is slower")
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink()
 
 
 def _known(value: dict[str, Any]) -> Known:

@@ -1,4 +1,4 @@
-"""Between rows of runs and frozen values; every question but the last reads as much as it answers.
+"""Between rows of runs and frozen values; a question reads the rows that answer it, or a page.
 
 The order of the rows is the order in which runs were opened, as their entries have it.
 """
