@@ -18,16 +18,18 @@ import torch
 
 from curator.administration.channel import CommandServer
 from curator.administration.execute import execute
-from curator.config import CuratorConfig
+from curator.config import CuratorConfig, RestSection
 from curator.divergences.backend import choose_backend
 from curator.divergences.device import choose_device
 from curator.divergences.placement import place_critics
 from curator.folder import CuratorFolder
+from curator.identity.listen import TlsFiles
 from curator.ledger.problems import HolderLost
 from curator.ledger.sql import SqlLedger
 from curator.load_datasets import load_dataset, load_datasets
 from curator.open_ledger import open_ledger
 from curator.rest.app import create_app
+from curator.rest.health import create_health_app
 from curator.rest.server import RestConfig, RestServer
 from curator.rpc.identity import KnownCallers
 from curator.rpc.server import RpcConfig, RpcServer, create_server
@@ -35,7 +37,7 @@ from curator.sanitizer.entropy import OsEntropy
 from curator.sanitizer.prefetched import PrefetchedNoise
 from curator.service.context import Context
 from curator.service.idle_runs import IdleRuns
-from curator.service.in_turn import InTurn
+from curator.service.in_turn import InTurn, flush_subnormals
 from curator.service.relinquish_runs import relinquish_runs
 from curator.service.response_slot import ResponseSlot
 from curator.service.state_folder import StateFolder
@@ -63,6 +65,7 @@ class Curator:
     preparing: Executor
     rpc: RpcServer
     rest: RestServer
+    health: RestServer | None  # what a load balancer asks, where nothing else is answered
     administration: CommandServer
     tenure: Tenure
     noise: PrefetchedNoise
@@ -76,6 +79,8 @@ class Curator:
         self.tenure.start()
         self.rpc.start()
         self.rest.start()
+        if self.health is not None:
+            self.health.start()
         self.administration.start()
 
     def wait(self) -> None:
@@ -96,6 +101,8 @@ class Curator:
         self.executor.shutdown(wait=True)
         self.preparing.shutdown(wait=True)
         self.rest.stop()
+        if self.health is not None:
+            self.health.stop()
         self.administration.stop()
         self.noise.stop()
         self.relinquish_runs()
@@ -173,16 +180,16 @@ def create_curator(
                 reflection=config.grpc.reflection,
             ),
         )
-        app = create_app(
-            context,
-            folder.tokens,
-            lambda: not draining.is_set() and ledger.is_writable(),
-            folder.signing_key,
-        )
+
+        def is_ready() -> bool:
+            return not draining.is_set() and ledger.is_writable()
+
+        app = create_app(context, folder.tokens, is_ready, folder.signing_key)
         administration = CommandServer(
             folder.socket, lambda command: execute(context, folder, command)
         )
         rest = RestServer(app, RestConfig(host=config.rest.host, port=config.rest.port, tls=tls))
+        health = _health(is_ready, config.rest, tls)
     except BaseException:
         ledger.close()
         raise
@@ -192,6 +199,7 @@ def create_curator(
         preparing=preparing,
         rpc=rpc,
         rest=rest,
+        health=health,
         administration=administration,
         tenure=tenure,
         noise=noise,
@@ -212,6 +220,18 @@ def drain_on_signals(curator: Curator) -> None:
         signal.signal(number, lambda *_: curator.draining.set())
 
 
+def _health(
+    is_ready: Callable[[], bool], config: RestSection, tls: TlsFiles | None
+) -> RestServer | None:
+    """Return the listener that answers nothing but whether the curator lives and is ready."""
+    if config.health_port is None:
+        return None
+    place = RestConfig(
+        host=config.host, port=config.health_port, tls=tls, option="--rest-health-port"
+    )
+    return RestServer(create_health_app(is_ready), place)
+
+
 def _states(folder: CuratorFolder, ledger: SqlLedger) -> StateFolder:
     """Return where runs keep their states, without those of runs that ended."""
     states = StateFolder(folder.states)
@@ -221,15 +241,13 @@ def _states(folder: CuratorFolder, ledger: SqlLedger) -> StateFolder:
 
 def _executor(config: CuratorConfig) -> Executor:
     """Return where steps are computed; calls that use many cores each share a few threads."""
-    at_once = os.cpu_count() or 1
+    most = os.cpu_count() or 1
     if config.compute.threads == 1:
-        return InTurn(at_once)
-    return ThreadPoolExecutor(at_once, thread_name_prefix="compute", initializer=_flush_subnormals)
-
-
-def _flush_subnormals() -> None:
-    """Make arithmetic take the same time for tiny numbers, which private data could produce."""
-    torch.set_flush_denormal(True)
+        return InTurn(most, most)
+    threads = ThreadPoolExecutor(
+        2 * most, thread_name_prefix="compute", initializer=flush_subnormals
+    )
+    return InTurn(most, most, pool=threads)
 
 
 def _is_loopback(host: str) -> bool:

@@ -30,6 +30,7 @@ reflection = false     # lets tools such as grpcurl list the methods
 [rest]
 host = "127.0.0.1"
 port = 8080
+# health_port = 8081     # also /healthz and /readyz where nothing else is answered; for probes alone
 
 [identity]
 # Names and addresses under which analysts reach this curator, besides localhost and this host's
@@ -90,6 +91,7 @@ class RestSection(_Section):
 
     host: str = "127.0.0.1"
     port: int = Field(default=8080, ge=0, le=65535)
+    health_port: int | None = Field(default=None, ge=0, le=65535)
 
 
 class IdentitySection(_Section):

@@ -100,7 +100,7 @@ def create_server(
     patience = Patience(calls.is_crowded)
     server = grpc.server(
         ThreadPoolExecutor(_WORKERS, thread_name_prefix="rpc"),
-        interceptors=[Shield(authenticator, calls, patience, context.telemetry)],
+        interceptors=[Shield(authenticator, calls, patience, context)],
         maximum_concurrent_rpcs=_WORKERS,  # one more is refused, never queued behind streams
         options=[
             ("grpc.max_receive_message_length", config.max_message_bytes),

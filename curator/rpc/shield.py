@@ -24,12 +24,15 @@ from curator.rpc.open_calls import OpenCalls, Patience
 from curator.rpc.permissions import OPEN_METHODS, PERMISSIONS, require_permission
 from curator.rpc.status import REFUSAL_KEY, encode_refusal, status_code, status_text
 from curator.service.caller import Caller
+from curator.service.context import Context
+from curator.service.fair_turns import working_for
 from curator.telemetry.counts import OTHER
-from curator.telemetry.requests import FinishedRequest, Telemetry
+from curator.telemetry.requests import FinishedRequest
 
 _logger = logging.getLogger(__name__)
 _MESSAGE_SECONDS = 120.0  # for the one message of a unary call
 _IDLE_SECONDS = 900.0  # between two messages of a stream
+_TAKES_LONG = frozenset({f"/weir.v1.WeirService/{name}" for name in ("Step", "OpenRun")})
 _NOT_REFUSED = frozenset({"OK", "CANCELLED"})
 _TAKING_SECONDS = 120.0  # until the other side has taken an answer
 
@@ -58,13 +61,14 @@ class Shield(grpc.ServerInterceptor):  # type: ignore[type-arg]
         authenticator: Authenticator,
         calls: OpenCalls,
         patience: Patience,
-        telemetry: Telemetry,
+        context: Context,
     ) -> None:
-        """Take the table of known callers, the counts, the deadlines and who is told of calls."""
+        """Take the table of known callers, the counts, the deadlines and what calls work on."""
         self._authenticator = authenticator
         self._calls = calls
         self._patience = patience
-        self._telemetry = telemetry
+        self._telemetry = context.telemetry
+        self._desk = context.desk
 
     def intercept_service(
         self, continuation: Callable[[Details], Handler | None], handler_call_details: Details
@@ -107,7 +111,11 @@ class Shield(grpc.ServerInterceptor):  # type: ignore[type-arg]
                 if message is None:
                     msg = "the call ended without its message"
                     raise MalformedRequest(msg)
-                return cast("Behaviour", handler.unary_unary)(message, context)
+                answer = cast("Behaviour", handler.unary_unary)
+                if method in _TAKES_LONG:
+                    return answer(message, context)
+                with working_for(messages.caller.name), self._desk.turn():
+                    return answer(message, context)
 
         return guarded
 

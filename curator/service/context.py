@@ -13,6 +13,8 @@ from curator.errors import DatasetRetired, Refusal, UnknownDataset
 from curator.ledger.ledger import Ledger
 from curator.privacy.facts import DatasetFacts
 from curator.privacy.noise import NoiseSource
+from curator.service.fair_turns import FairTurns
+from curator.service.in_turn import InTurn
 from curator.service.live_run import LiveRun
 from curator.service.response_slot import WHEN_READY, ResponseSlot
 from curator.service.setups import Setups
@@ -55,8 +57,9 @@ class Context:
     setups: Setups = field(default_factory=Setups)
     stopped: dict[str, type[Refusal]] = field(default_factory=dict)  # data sets, at once
     runs_lock: threading.Lock = field(default_factory=threading.Lock)
+    desk: FairTurns = field(default_factory=lambda: FairTurns(1, extra=7))  # all but computing
     planner: Executor = field(
-        default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="planner")
+        default_factory=lambda: InTurn(1, pool=ThreadPoolExecutor(1, thread_name_prefix="planner"))
     )
     rates: StepRates = field(init=False)
 

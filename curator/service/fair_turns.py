@@ -1,0 +1,126 @@
+"""Who works next: never one caller's second piece of work before another caller's first.
+
+A caller who has nothing inside is let in at once, beside `most` pieces of whoever came before, up
+to `most + extra` in all: the operating system shares the cores among them, and a short piece of
+work does not wait for a long one of somebody else. Further pieces of the same caller take places
+that are free, and those who wait are served caller by caller in turn.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final, final
+
+_WORKS_FOR: Final[ContextVar[str]] = ContextVar("works_for", default="")
+
+
+@contextmanager
+def working_for(caller: str) -> Iterator[None]:
+    """Say for whom this thread asks for turns.
+
+    Args:
+        caller: A name; without one everybody is the same caller.
+    """
+    token = _WORKS_FOR.set(caller)
+    try:
+        yield
+    finally:
+        _WORKS_FOR.reset(token)
+
+
+@final
+class FairTurns:
+    """Turns among callers."""
+
+    def __init__(self, most: int, extra: int = 0) -> None:
+        """Start with nobody inside.
+
+        Args:
+            most: Pieces of work at once, whosesoever they are.
+            extra: So many more, each the only one of its caller.
+        """
+        self._most = most
+        self._all = most + extra
+        self._closed = False
+        self._lock = threading.Condition()
+        self._inside: Counter[str] = Counter()
+        self._waiting: OrderedDict[str, deque[threading.Event]] = OrderedDict()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Wait for a turn and hold it while the block lasts.
+
+        Raises:
+            RuntimeError: If no more turns are given.
+        """
+        caller = _WORKS_FOR.get()
+        self._enter(caller)
+        try:
+            yield
+        finally:
+            self._leave(caller)
+
+    def close(self, *, wait: bool) -> None:
+        """Give no more turns but to those who wait for one.
+
+        Args:
+            wait: Whether to wait for them and for those inside.
+        """
+        with self._lock:
+            self._closed = True
+            if wait:
+                self._lock.wait_for(lambda: not self._inside and not self._waiting)
+
+    @property
+    def num_waiting(self) -> int:
+        """How many wait for a turn."""
+        with self._lock:
+            return sum(map(len, self._waiting.values()))
+
+    def _enter(self, caller: str) -> None:
+        """Go in, or wait for a turn.
+
+        Raises:
+            RuntimeError: If no more turns are given.
+        """
+        with self._lock:
+            if self._closed:
+                msg = "no more work is taken"
+                raise RuntimeError(msg)
+            if caller not in self._waiting and self._may_enter(caller):
+                self._inside[caller] += 1
+                return
+            turn = threading.Event()
+            self._waiting.setdefault(caller, deque()).append(turn)
+        turn.wait()
+
+    def _may_enter(self, caller: str) -> bool:
+        total = self._inside.total()
+        return total < (self._all if not self._inside[caller] else self._most)
+
+    def _leave(self, caller: str) -> None:
+        """Hand the place to whoever waits, so that no newcomer overtakes."""
+        with self._lock:
+            self._inside[caller] -= 1
+            if not self._inside[caller]:
+                del self._inside[caller]
+            while (following := self._following()) is not None:
+                self._let_in(following)
+            self._lock.notify_all()
+
+    def _following(self) -> str | None:
+        """Return who is let in next: the one with the least inside who was served longest ago."""
+        return min(
+            filter(self._may_enter, self._waiting), key=self._inside.__getitem__, default=None
+        )
+
+    def _let_in(self, caller: str) -> None:
+        self._inside[caller] += 1
+        queue = self._waiting.pop(caller)
+        queue.popleft().set()
+        if queue:
+            self._waiting[caller] = queue  # behind the others
