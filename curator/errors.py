@@ -22,6 +22,7 @@
     `-- Unavailable              UNAVAILABLE         retry the same step
         |-- LedgerUnavailable    UNAVAILABLE         cannot charge, so does not compute
         |-- TooManyCalls         UNAVAILABLE         this caller has too many open at once
+        |-- TooManyBytes         UNAVAILABLE         requests on their way are too large together
         `-- TooFast              UNAVAILABLE         above the steward's step rate; says when
 
 `public_message` and `remedy` are class constants. `detail` may be shown to the caller, so it is
@@ -280,6 +281,20 @@ class TooManyCalls(Unavailable):
     reason = "TOO_MANY_CALLS"
     public_message = "You have too many calls open at once."
     remedy = "Close streams that you no longer use, then send the same request again."
+
+
+class TooManyBytes(Unavailable):
+    """The caller's requests that are not answered yet are too large together."""
+
+    reason = "TOO_MANY_BYTES"
+    public_message = (
+        "Your requests that are on their way are too large together; nothing was charged for this "
+        "one."
+    )
+    remedy = (
+        "Wait for the answers to your other steps, or send fewer images in each; then send the "
+        "same request again."
+    )
 
 
 class TooFast(Unavailable):

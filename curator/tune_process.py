@@ -22,7 +22,7 @@ _KEPT_BYTES: Final = 32 << 20  # the most that glibc takes as a threshold
 
 
 def tune_process() -> None:
-    """Keep freed memory for the next message, and let no thread keep the others waiting for long."""
+    """Keep freed memory for the next message, and let no thread keep others waiting for long."""
     sys.setswitchinterval(_SWITCH_SECONDS)
     with suppress(OSError, AttributeError):  # another C library: only slower
         mallopt = ctypes.CDLL(None).mallopt

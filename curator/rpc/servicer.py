@@ -124,8 +124,11 @@ class WeirServicer(service_pb2_grpc.WeirServiceServicer):
     ) -> Iterator[release_pb2.StepResponse]:
         """Answer steps in the order in which they arrive."""
         for request in request_iterator:
-            yield self.Step(request, context)
-            prepare_step(self._context, request.run_id)
+            run_id, answer = request.run_id, self.Step(request, context)
+            request.Clear()  # gRPC and this loop hold both for as long as the stream is idle
+            yield answer
+            answer.Clear()
+            prepare_step(self._context, run_id)
 
     def CloseRun(
         self, request: run_pb2.CloseRunRequest, context: grpc.ServicerContext

@@ -15,6 +15,7 @@ from curator.privacy.facts import DatasetFacts
 from curator.privacy.noise import NoiseSource
 from curator.service.fair_turns import FairTurns
 from curator.service.in_turn import InTurn
+from curator.service.kept_answers import KeptAnswers
 from curator.service.live_run import LiveRun
 from curator.service.response_slot import WHEN_READY, ResponseSlot
 from curator.service.setups import Setups
@@ -54,6 +55,7 @@ class Context:
     monotonic: Callable[[], float] = time.monotonic
     telemetry: Telemetry = field(default_factory=Telemetry)
     live_runs: dict[str, LiveRun] = field(default_factory=dict)
+    kept: KeptAnswers = field(default_factory=KeptAnswers)
     setups: Setups = field(default_factory=Setups)
     stopped: dict[str, type[Refusal]] = field(default_factory=dict)  # data sets, at once
     runs_lock: threading.Lock = field(default_factory=threading.Lock)

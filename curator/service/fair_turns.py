@@ -9,12 +9,14 @@ that are free, and those who wait are served caller by caller in turn.
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final, final
 
+_MOMENT_SECONDS: Final = 1.0  # of an analyst's own work between two steps
 _WORKS_FOR: Final[ContextVar[str]] = ContextVar("works_for", default="")
 
 
@@ -36,13 +38,18 @@ def working_for(caller: str) -> Iterator[None]:
 class FairTurns:
     """Turns among callers."""
 
-    def __init__(self, most: int, extra: int = 0) -> None:
+    def __init__(
+        self, most: int, extra: int = 0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         """Start with nobody inside.
 
         Args:
             most: Pieces of work at once, whosesoever they are.
             extra: So many more, each the only one of its caller.
+            clock: In seconds.
         """
+        self._clock = clock
+        self._left: dict[str, float] = {}  # who was inside a moment ago, and when
         self._most = most
         self._all = most + extra
         self._closed = False
@@ -100,7 +107,15 @@ class FairTurns:
 
     def _may_enter(self, caller: str) -> bool:
         total = self._inside.total()
-        return total < (self._all if not self._inside[caller] else self._most)
+        if caller not in self._inside:
+            return total < self._all
+        return total < self._most - self._others_work(caller)
+
+    def _others_work(self, caller: str) -> bool:
+        """Return whether anybody else is inside, or was a moment ago."""
+        since = self._clock() - _MOMENT_SECONDS
+        self._left = {one: at for one, at in self._left.items() if at >= since}
+        return any(one != caller for one in (*self._inside, *self._left))
 
     def _leave(self, caller: str) -> None:
         """Hand the place to whoever waits, so that no newcomer overtakes."""
@@ -108,6 +123,7 @@ class FairTurns:
             self._inside[caller] -= 1
             if not self._inside[caller]:
                 del self._inside[caller]
+            self._left[caller] = self._clock()
             while (following := self._following()) is not None:
                 self._let_in(following)
             self._lock.notify_all()

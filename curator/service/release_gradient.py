@@ -91,6 +91,7 @@ def release_gradient(context: Context, caller: Caller, request: StepRequest) -> 
         live.used = request.step
         live.touched_at = now
         live.keep(request.step, claim)
+        context.kept.note(live, request.step)
         spent_and_cap = live.spent_epsilon, live.cap_epsilon
         before = live.claims.get(request.step - 1)
     if before is not None and is_stateful(live.mechanism):

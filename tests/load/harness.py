@@ -25,7 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import grpc
 import torch
@@ -46,11 +46,11 @@ from tests.e2e.conftest import (
 CHEAP_SINKHORN: Final = SINKHORN | {"noise_multiplier": 50.0}
 CHEAP_EMBEDDING: Final = EMBEDDING | {"noise_multiplier": 500.0}
 HEALTH: Final = ("/healthz", "/readyz")
-_ATTACKERS: Final = 3
+ATTACKERS: Final = 3
 _WINDOW_SECONDS: Final = 2.0
 _POLL_SECONDS: Final = 0.5
 _WARM_UP_STEPS: Final = 50
-_MIB: Final = 1 << 20
+_SLACK_SECONDS: Final = 60.0
 _NICE: Final = 15
 
 
@@ -64,7 +64,7 @@ class Target:
 
     @property
     def attackers(self) -> tuple[str, ...]:
-        return tuple(f"mallory{number}" for number in range(_ATTACKERS))
+        return tuple(f"mallory{number}" for number in range(ATTACKERS))
 
     def connect(self, name: str) -> Barrier:
         return analyst.connect(
@@ -100,9 +100,7 @@ def resident_mib(pid: int) -> float:
     return int(next(line.split()[1] for line in lines if line.startswith("VmRSS:"))) / 1024
 
 
-def _honest(
-    target: Target, seconds: Synchronized[float], ends: float, pipe: Any
-) -> None:  # pragma: no cover - in a process of its own
+def _honest(target: Target, goes_on: Synchronized[float], ends: float, pipe: Any) -> None:
     torch.set_num_threads(1)
     times: list[tuple[float, float]] = []
     with target.connect("alice") as barrier:
@@ -111,34 +109,32 @@ def _honest(
         for _ in range(_WARM_UP_STEPS):
             run.gradient(images, labels)
         pipe.send("ready")
-        while time.monotonic() < ends and seconds.value:
+        while time.monotonic() < ends and goes_on.value:
             began = time.monotonic()
             run.gradient(images, labels)
             times.append((began, time.monotonic()))
     pipe.send(times)
 
 
-def _load(
-    attack: Attack, target: Target, until: float, pipe: Any
-) -> None:  # pragma: no cover - in a process of its own
+def _load(attack: Attack, target: Target, seconds: float, pipe: Any) -> None:
     os.nice(_NICE)
     torch.set_num_threads(1)
-    pipe.send(attack(target, until))
+    pipe.send("begins")
+    pipe.send(attack(target, time.monotonic() + seconds))
 
 
 class _Watch:
     """Resident memory and health, asked for all the time."""
 
-    def __init__(self, process: Process, health_port: int) -> None:
+    def __init__(self, process: Process) -> None:
         self._process = process
-        self._port = health_port
         self._tls = ssl.create_default_context(cafile=str(process.folder.identity / "ca.pem"))
         self._stop = threading.Event()
         self.codes: Counter[str] = Counter()
         self.peak = 0.0
         self._threads = [threading.Thread(target=each) for each in (self._ask, self._weigh)]
 
-    def __enter__(self) -> _Watch:
+    def __enter__(self) -> Self:
         self.peak = resident_mib(self._process.process.pid)
         for thread in self._threads:
             thread.start()
@@ -152,7 +148,7 @@ class _Watch:
     def _ask(self) -> None:
         while not self._stop.wait(_POLL_SECONDS):
             for path in HEALTH:
-                self.codes[self._code(f"https://localhost:{self._port}{path}")] += 1
+                self.codes[self._code(f"https://localhost:{self._process.rest_port}{path}")] += 1
 
     def _code(self, url: str) -> str:
         try:
@@ -169,22 +165,6 @@ class _Watch:
                 self.peak = max(self.peak, resident_mib(self._process.process.pid))
 
 
-def _rates(times: list[tuple[float, float]], begins: float, ends: float) -> list[float]:
-    """Return steps a second of each window of a span."""
-    number = max(1, int((ends - begins) / _WINDOW_SECONDS))
-    counts = [0] * number
-    for _, done in times:
-        place = int((done - begins) // _WINDOW_SECONDS)
-        if done >= begins and place < number:
-            counts[place] += 1
-    return [count / _WINDOW_SECONDS for count in counts]
-
-
-def _longest(times: list[tuple[float, float]], begins: float, ends: float) -> float:
-    took = sorted(done - began for began, done in times if done >= begins and began < ends)
-    return took[max(0, math.ceil(0.99 * len(took)) - 1)] if took else math.inf
-
-
 def measure(attack: Attack, *, alone: float, loaded: float) -> dict[str, Any]:
     """Return what an honest analyst, the memory and the health look like without and with a load.
 
@@ -196,63 +176,77 @@ def measure(attack: Attack, *, alone: float, loaded: float) -> dict[str, Any]:
     spawn = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory(prefix="weir-load-") as root:
         folder = digits_folder(Path(root) / "curator")
-        target_names = [f"mallory{number}" for number in range(_ATTACKERS)]
-        for name in target_names:
-            folder.add_analyst(name)
+        for number in range(ATTACKERS):
+            folder.add_analyst(f"mallory{number}")
         process = start_curator(folder, Path(root) / "log")
         target = Target(root=folder.root, grpc_port=process.grpc_port, rest_port=process.rest_port)
         ours, theirs = spawn.Pipe()
         goes_on = spawn.Value("d", 1.0)
-        longest = time.monotonic() + alone + loaded + 240
-        honest = spawn.Process(target=_honest, args=(target, goes_on, longest, theirs))
+        latest = time.monotonic() + alone + loaded + _SLACK_SECONDS
+        honest = spawn.Process(target=_honest, args=(target, goes_on, latest, theirs))
         honest.start()
         ours.recv()
-        begins = time.monotonic()
+        spans = [time.monotonic()]
         time.sleep(alone)
-        before = resident_mib(process.process.pid)
-        attacks = time.monotonic()
-        mine, attacker_s = spawn.Pipe()
-        load = spawn.Process(
-            target=_load, args=(attack, target, attacks + loaded, attacker_s), daemon=True
-        )
-        with _Watch(process, process.rest_port) as watch:
-            load.start()
-            time.sleep(loaded)
-            ends = time.monotonic()
-            told = mine.recv() if mine.poll(30) else "did not end"
+        spans.append(time.monotonic())
+        told, spans[2:], watch, before = _loaded(attack, target, process, loaded)
         goes_on.value = 0.0
         alive = process.process.poll() is None
-        times = ours.recv() if ours.poll(120) else []
-        for one in (honest, load):
-            one.terminate()
-            one.join()
+        times = ours.recv() if ours.poll(_SLACK_SECONDS) else []
+        honest.terminate()
+        honest.join()
         process.kill()
-    return _report(attack, times, (begins, attacks, ends), watch, before) | {
+    return {
+        "load": Path(sys.modules[attack.__module__].__file__ or "").stem,
+        **_rates(times, spans),
+        "resident_growth_mib": round(watch.peak - before, 1),
+        "health": dict(watch.codes),
         "attacker": told,
         "alive": alive,
     }
 
 
-def _report(
-    attack: Attack,
-    times: list[tuple[float, float]],
-    spans: tuple[float, float, float],
-    watch: _Watch,
-    before: float,
-) -> dict[str, Any]:
-    begins, attacks, ends = spans
-    settled = attacks + _WINDOW_SECONDS  # the load's own process starts
-    alone = statistics.median(_rates(times, begins, attacks))
-    under = statistics.median(_rates(times, settled, ends))
+def _loaded(
+    attack: Attack, target: Target, process: Process, seconds: float
+) -> tuple[Any, tuple[float, float], _Watch, float]:
+    """Return what the load told, when it began and ended, what was seen, and the memory before."""
+    spawn = multiprocessing.get_context("spawn")
+    ours, theirs = spawn.Pipe()
+    load = spawn.Process(target=_load, args=(attack, target, seconds, theirs), daemon=True)
+    load.start()
+    ours.recv()
+    before = resident_mib(process.process.pid)
+    with _Watch(process) as watch:
+        begins = time.monotonic()
+        time.sleep(seconds)
+        ends = time.monotonic()
+        told = ours.recv() if ours.poll(_SLACK_SECONDS) else "did not end"
+    load.terminate()
+    load.join()
+    return told, (begins, ends), watch, before
+
+
+def _rates(times: list[tuple[float, float]], spans: list[float]) -> dict[str, float]:
+    """Return the median of steps a second over windows, without and with the load."""
+    alone_from, alone_to, loaded_from, loaded_to = spans
+    alone = statistics.median(_windows(times, alone_from, alone_to))
+    loaded = statistics.median(_windows(times, loaded_from, loaded_to))
+    took = sorted(done - began for began, done in times if loaded_from <= done <= loaded_to)
     return {
-        "load": attack.__module__.rpartition(".")[2],
         "steps_per_second_alone": round(alone, 1),
-        "steps_per_second_loaded": round(under, 1),
-        "kept": round(under / alone, 3),
-        "p99_seconds_loaded": round(_longest(times, settled, ends), 3),
-        "resident_growth_mib": round(watch.peak - before, 1),
-        "health": dict(watch.codes),
+        "steps_per_second_loaded": round(loaded, 1),
+        "kept": round(loaded / alone, 3),
+        "p99_seconds_loaded": round(took[math.ceil(0.99 * len(took)) - 1], 3) if took else math.inf,
     }
+
+
+def _windows(times: list[tuple[float, float]], begins: float, ends: float) -> list[float]:
+    counts = [0] * max(1, int((ends - begins) / _WINDOW_SECONDS))
+    for _, done in times:
+        place = int((done - begins) // _WINDOW_SECONDS)
+        if 0 <= place < len(counts):
+            counts[place] += 1
+    return [count / _WINDOW_SECONDS for count in counts]
 
 
 def main(attack: Attack, words: str | None) -> int:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import select
 import socket
 import struct
-import time
 from contextlib import suppress
 from typing import Final
 
 from tests.load.harness import Target
 
-LARGEST_WINDOW: Final = (1 << 31) - 1
 _FIRST_WINDOW: Final = 65_535
 _FRAME: Final = 16_384
+_AT_ONCE: Final = 1 << 20
 _DATA, _HEADERS, _RESET, _SETTINGS, _PING, _WINDOW = 0, 1, 3, 4, 6, 8
 _END_STREAM: Final = 1  # of headers; the same bit acknowledges settings and pings
 _END_HEADERS: Final = 4
@@ -40,7 +39,7 @@ def _text(words: str) -> bytes:
 class Connection:
     """One HTTP/2 connection with many calls of `StreamSteps`, each with bytes to send."""
 
-    def __init__(self, target: Target, name: str, *, window: int = _FIRST_WINDOW) -> None:
+    def __init__(self, target: Target, name: str) -> None:
         tls = target.tls()
         tls.set_alpn_protocols(["h2"])
         plain = socket.create_connection(("localhost", target.grpc_port), 10)
@@ -52,10 +51,8 @@ class Connection:
         self._buffer = b""
         self._next_stream = 1
         self.left: dict[int, memoryview] = {}
-        self.sent = self.received = self.ended = 0
-        settings = struct.pack(">HI", _INITIAL_WINDOW, window)
-        more = _frame(_WINDOW, 0, 0, struct.pack(">I", window - _FIRST_WINDOW or 1))
-        self._socket.sendall(_PREFACE + _frame(_SETTINGS, 0, 0, settings) + more)
+        self.sent = self.ended = 0
+        self._socket.sendall(_PREFACE + _frame(_SETTINGS, 0, 0))
 
     def open(self, content: bytes) -> None:
         """Begin a call that has these bytes to send and never ends its side."""
@@ -76,29 +73,26 @@ class Connection:
         self.left[stream] = memoryview(content)
         self._socket.sendall(_frame(_HEADERS, _END_HEADERS, stream, headers))
 
-    def pump(self, *, reads: bool = True) -> None:
+    def pump(self) -> None:
         """Send what the windows allow and take what has come; wait a little if there is nothing."""
         moved = False
         for stream, left in list(self.left.items()):
-            room = min(len(left), _FRAME, self._windows[stream], self._windows[0])
+            room = min(len(left), _AT_ONCE, self._windows[stream], self._windows[0])
             if room > 0 and select.select([], [self._socket], [], 0)[1]:
-                self._socket.sendall(_frame(_DATA, 0, stream, bytes(left[:room])))
+                frames = (bytes(left[at : min(at + _FRAME, room)]) for at in range(0, room, _FRAME))
+                self._socket.sendall(b"".join(_frame(_DATA, 0, stream, one) for one in frames))
                 self._windows[stream] -= room
                 self._windows[0] -= room
                 self.sent += room
                 self.left[stream] = left[room:]
                 moved = True
-        if reads:
-            self._read(0.0 if moved else 0.05)
-        elif not moved:
-            time.sleep(0.05)
+        self._read(0.0 if moved else 0.02)
 
     def _read(self, seconds: float) -> None:
         while self._socket.pending() or select.select([self._socket], [], [], seconds)[0]:
             data = self._socket.recv(1 << 16)
             if not data:
                 raise ConnectionError
-            self.received += len(data)
             self._buffer += data
             seconds = 0.0
         while len(self._buffer) >= _FRAME_HEAD:
@@ -119,9 +113,8 @@ class Connection:
                 payload = b""
             self._socket.sendall(_frame(kind, _END_STREAM, 0, payload))
         elif kind == _RESET or (kind == _HEADERS and flags & _END_STREAM):
-            if self.left.pop(stream, None) is not None:
-                del self._windows[stream]
-                self.ended += 1
+            self.ended += self.left.pop(stream, None) is not None
+            self._windows.pop(stream, None)
 
     def _take_settings(self, payload: bytes) -> None:
         for place in range(0, len(payload), 6):

@@ -11,7 +11,8 @@ from typing import Final
 from tests.load.harness import Target, main
 from tests.load.slow_rest import hold
 
-_BEGINNING: Final = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\nX: "
+_HEAD: Final = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+_BEGINNING: Final = _HEAD + b"\r\n" + _HEAD + b"X: "
 
 
 def attack(target: Target, until: float) -> dict[str, int]:

@@ -25,6 +25,23 @@ def _open(target: Target, tls: ssl.SSLContext, beginning: bytes) -> ssl.SSLSocke
     return secured
 
 
+def _drip(held: list[ssl.SSLSocket], drip: bytes) -> int:
+    """Send a little on each connection; return how many had ended, which are held no more."""
+    ended = 0
+    for one in list(held):
+        try:
+            one.sendall(drip)
+            while select.select([one], [], [], 0)[0]:
+                if not one.recv(1 << 16):
+                    raise ConnectionError
+        except OSError:
+            held.remove(one)
+            ended += 1
+            with suppress(OSError):
+                one.close()
+    return ended
+
+
 def hold(target: Target, beginning: bytes, drip: bytes, until: float) -> dict[str, int]:
     """Return how many connections were opened and how many of them the curator ended.
 
@@ -36,27 +53,16 @@ def hold(target: Target, beginning: bytes, drip: bytes, until: float) -> dict[st
     """
     tls = target.tls()
     held: list[ssl.SSLSocket] = []
-    opened = ended = refused = 0
+    opened = ended = 0
     while time.monotonic() < until:
         while len(held) < _CONNECTIONS and time.monotonic() < until:
             one = _open(target, tls, beginning)
             if one is None:
-                refused += 1
                 break
             held.append(one)
             opened += 1
         time.sleep(_DRIP_SECONDS)
-        for one in list(held):
-            try:
-                one.sendall(drip)
-                while select.select([one], [], [], 0)[0]:
-                    if not one.recv(1 << 16):
-                        raise ConnectionError
-            except OSError:
-                held.remove(one)
-                ended += 1
-                with suppress(OSError):
-                    one.close()
+        ended += _drip(held, drip)
     for one in held:
         one.close()
-    return {"opened": opened, "ended_by_the_curator": ended, "refused": refused}
+    return {"opened": opened, "ended_by_the_curator": ended}
