@@ -43,7 +43,7 @@ host_names = []
 lease_seconds = 15.0   # with PostgreSQL: how long after a crash others wait before they take over
 
 [limits]
-max_message_mib = 64   # largest request; one of more than 4 MiB comes in pieces
+max_message_mib = 64   # largest request; one of more than 2 MiB comes in pieces
 max_samples = 4096     # most generated images in one step
 max_open_runs = 64     # open runs of one analyst
 max_state_mib = 4096   # critics, shards, embeddings of all open runs; one analyst has half

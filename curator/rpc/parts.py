@@ -15,7 +15,7 @@ from curator.service.caller import Caller
 from protos.weir.v1 import release_pb2
 
 PART_BYTES: Final = LARGEST_MESSAGE - 4096  # what is around a piece is smaller
-SLOWEST: Final = 1 << 16  # bytes a second
+SLOWEST: Final = 1 << 18  # bytes a second
 PAUSE_SECONDS: Final = 30.0
 _UNFIT: Final = (
     "the pieces of a request do not fit: each has bytes, they have total_bytes together, and are "
@@ -89,20 +89,23 @@ class Parts:
         Raises:
             MalformedRequest: If they do not make a request.
         """
-        total, content, message = first.part.total_bytes, bytearray(), first
+        total, message, here = first.part.total_bytes, first, 0
+        content = bytearray(total)  # pages that nothing was written to take no memory
         self._ends_at = self._clock() + seconds_for(total)
         while True:
             data = message.part.data
-            if message.part.total_bytes != total or not 0 < len(data) <= total - len(content):
+            if message.part.total_bytes != total or not 0 < len(data) <= total - here:
                 raise MalformedRequest(_UNFIT, "part")
-            content += data
+            content[here : here + len(data)] = data
+            here += len(data)
             message.Clear()  # loops and gRPC hold it
-            if len(content) == total:
+            del data
+            if here == total:
                 break
             message = next(messages, release_pb2.StepRequest())
         self._ends_at = math.inf
         try:
-            request = release_pb2.StepRequest.FromString(bytes(content))
+            request = release_pb2.StepRequest.FromString(memoryview(content))
         except DecodeError:
             raise MalformedRequest(_UNFIT, "part") from None
         if request.HasField("part"):

@@ -16,10 +16,10 @@ from typing import Final, final
 from curator.errors import TooManyBytes
 from curator.service.caller import Caller
 
-LARGEST_MESSAGE: Final = 4 << 20
+LARGEST_MESSAGE: Final = 2 << 20
 """Of gRPC. As many may come at once as there are workers, and each may stop before its end."""
 
-LARGEST_REQUESTS: Final = 6
+LARGEST_REQUESTS: Final = 4
 """So many requests of the largest size find room at once, from whomever they are."""
 
 

@@ -113,7 +113,6 @@ def create_server(
         maximum_concurrent_rpcs=_WORKERS,  # one more is refused, never queued behind streams
         options=[
             ("grpc.max_receive_message_length", min(LARGEST_MESSAGE, config.max_message_bytes)),
-            ("grpc.per_message_decompression", 0),  # a few bytes could become a thousand times more
             ("grpc.max_allowed_incoming_connections", _CONNECTIONS),
             ("grpc.max_concurrent_streams", _CALLS_OF_A_CONNECTION),
             ("grpc.max_connection_idle_ms", 300_000),  # one without a call; clients connect again

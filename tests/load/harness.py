@@ -51,6 +51,7 @@ _WINDOW_SECONDS: Final = 2.0
 _POLL_SECONDS: Final = 0.5
 _WARM_UP_STEPS: Final = 50
 _SLACK_SECONDS: Final = 60.0
+_SETTLING_SECONDS: Final = 3.0  # after the load
 _NICE: Final = 15
 
 
@@ -186,10 +187,10 @@ def measure(attack: Attack, *, alone: float, loaded: float) -> dict[str, Any]:
         honest = spawn.Process(target=_honest, args=(target, goes_on, latest, theirs))
         honest.start()
         ours.recv()
-        spans = [time.monotonic()]
-        time.sleep(alone)
-        spans.append(time.monotonic())
-        told, spans[2:], watch, before = _loaded(attack, target, process, loaded)
+        alone_before = _span(alone / 2)
+        told, under, watch, before = _loaded(attack, target, process, loaded)
+        time.sleep(_SETTLING_SECONDS)
+        alone_after = _span(alone / 2)
         goes_on.value = 0.0
         alive = process.process.poll() is None
         times = ours.recv() if ours.poll(_SLACK_SECONDS) else []
@@ -198,7 +199,7 @@ def measure(attack: Attack, *, alone: float, loaded: float) -> dict[str, Any]:
         process.kill()
     return {
         "load": Path(sys.modules[attack.__module__].__file__ or "").stem,
-        **_rates(times, spans),
+        **_rates(times, (alone_before, alone_after), under),
         "resident_growth_mib": round(watch.peak - before, 1),
         "health": dict(watch.codes),
         "attacker": told,
@@ -217,25 +218,33 @@ def _loaded(
     ours.recv()
     before = resident_mib(process.process.pid)
     with _Watch(process) as watch:
-        begins = time.monotonic()
-        time.sleep(seconds)
-        ends = time.monotonic()
+        span = _span(seconds)
         told = ours.recv() if ours.poll(_SLACK_SECONDS) else "did not end"
     load.terminate()
     load.join()
-    return told, (begins, ends), watch, before
+    return told, span, watch, before
 
 
-def _rates(times: list[tuple[float, float]], spans: list[float]) -> dict[str, float]:
-    """Return the median of steps a second over windows, without and with the load."""
-    alone_from, alone_to, loaded_from, loaded_to = spans
-    alone = statistics.median(_windows(times, alone_from, alone_to))
-    loaded = statistics.median(_windows(times, loaded_from, loaded_to))
-    took = sorted(done - began for began, done in times if loaded_from <= done <= loaded_to)
+def _span(seconds: float) -> tuple[float, float]:
+    """Wait, and return when that began and ended."""
+    begins = time.monotonic()
+    time.sleep(seconds)
+    return begins, time.monotonic()
+
+
+def _rates(
+    times: list[tuple[float, float]],
+    without: tuple[tuple[float, float], ...],
+    under: tuple[float, float],
+) -> dict[str, float]:
+    """Return the median of steps a second over windows, before and after the load, and under it."""
+    alone = statistics.median([rate for span in without for rate in _windows(times, *span)])
+    loaded = statistics.median(_windows(times, *under))
+    took = sorted(done - began for began, done in times if under[0] <= done <= under[1])
     return {
         "steps_per_second_alone": round(alone, 1),
         "steps_per_second_loaded": round(loaded, 1),
-        "kept": round(loaded / alone, 3),
+        "kept": round(loaded / alone, 3) if alone else math.nan,
         "p99_seconds_loaded": round(took[math.ceil(0.99 * len(took)) - 1], 3) if took else math.inf,
     }
 
@@ -252,7 +261,7 @@ def _windows(times: list[tuple[float, float]], begins: float, ends: float) -> li
 def main(attack: Attack, words: str | None) -> int:
     """Run one load from the command line, and say whether it was withstood."""
     parser = argparse.ArgumentParser(description=words)
-    parser.add_argument("--alone", type=float, default=10.0, help="seconds without the load")
+    parser.add_argument("--alone", type=float, default=20.0, help="seconds without the load")
     parser.add_argument("--loaded", type=float, default=30.0, help="seconds with it")
     arguments = parser.parse_args()
     report = measure(attack, alone=arguments.alone, loaded=arguments.loaded)

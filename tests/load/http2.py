@@ -37,7 +37,10 @@ def _text(words: str) -> bytes:
 
 
 class Connection:
-    """One HTTP/2 connection with many calls of `StreamSteps`, each with bytes to send."""
+    """One HTTP/2 connection with many calls, each with bytes to send; it takes no answer.
+
+    Without a word of it that it has room, a call's other side may send 64 KiB.
+    """
 
     def __init__(self, target: Target, name: str) -> None:
         tls = target.tls()
@@ -54,7 +57,7 @@ class Connection:
         self.sent = self.ended = 0
         self._socket.sendall(_PREFACE + _frame(_SETTINGS, 0, 0))
 
-    def open(self, content: bytes) -> None:
+    def open(self, content: bytes, method: str = "StreamSteps") -> None:
         """Begin a call that has these bytes to send and never ends its side."""
         stream, self._next_stream = self._next_stream, self._next_stream + 2
         headers = b"".join(
@@ -62,7 +65,7 @@ class Connection:
             for name, value in (
                 (":method", "POST"),
                 (":scheme", "https"),
-                (":path", "/weir.v1.WeirService/StreamSteps"),
+                (":path", f"/weir.v1.WeirService/{method}"),
                 (":authority", "localhost"),
                 ("te", "trailers"),
                 ("content-type", "application/grpc"),

@@ -1,6 +1,6 @@
 """Messages that never end, 24 streams of each of three callers: all but the last MiB of 63 is sent.
 
-A third of the streams send one message of 63 MiB, a third one of 4 MiB (which a curator that takes
+A third of the streams send one message of 63 MiB, a third one of 2 MiB (which a curator that takes
 large requests in pieces allows), and a third a request of 63 MiB in pieces.
 
 Usage: python -m tests.load.unfinished_messages
@@ -21,7 +21,7 @@ from tests.load.http2 import Connection, message
 
 _MIB: Final = 1 << 20
 _LENGTH: Final = 63 * _MIB
-_PIECE: Final = 3 * _MIB
+_PIECE: Final = 3 * _MIB // 2
 _STREAMS: Final = 24
 
 
@@ -38,7 +38,7 @@ def _pieces() -> bytes:
 def _keep_open(target: Target, name: str, until: float, told: Counter[str]) -> None:
     contents = (
         message(bytes(_LENGTH - _MIB), _LENGTH),
-        message(bytes(4 * _MIB - 1000), 4 * _MIB),
+        message(bytes(2 * _MIB - 1000), 2 * _MIB),
         _pieces(),
     )
     while time.monotonic() < until:
