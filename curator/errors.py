@@ -32,8 +32,9 @@ The text of an instance is for the steward's own log.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Final
+
+from curator.budget_numbers import BudgetNumbers
 
 _LONGEST_DETAIL: Final = 400  # over gRPC it travels four times, and all must fit into 8 KiB
 
@@ -132,18 +133,6 @@ class Refusal(CuratorError):
     reason = "REFUSED"
     public_message = "The request is refused by policy; nothing was charged."
     remedy = "Ask the steward about the policy of this data set."
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BudgetNumbers:
-    """The numbers of a refusal, all in epsilon at the data set's delta; public ledger facts."""
-
-    budget: float
-    spent: float  # by steps that may have been answered
-    reserved: float  # spent and all open runs together
-    asked: float  # what the refused request would bring the total to
-    remaining: float
-    delta: float
 
 
 class BudgetExhausted(Refusal):
@@ -287,14 +276,8 @@ class TooManyBytes(Unavailable):
     """The caller's requests that are not answered yet are too large together."""
 
     reason = "TOO_MANY_BYTES"
-    public_message = (
-        "Your requests that are on their way are too large together; nothing was charged for this "
-        "one."
-    )
-    remedy = (
-        "Wait for the answers to your other steps, or send fewer images in each; then send the "
-        "same request again."
-    )
+    public_message = "Your requests on their way are too large together; this one is free."
+    remedy = "Wait for the answers to the others, or send fewer images; then send the same again."
 
 
 class TooFast(Unavailable):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from curator.accounting.cost import Cost
-from curator.errors import BudgetNumbers
+from curator.budget_numbers import BudgetNumbers
 from curator.ledger.chain import Entry
 from curator.ledger.entries import Decision
 from curator.ledger.problems import (

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import final
 
 from curator.accounting.cost import Cost
-from curator.errors import BudgetNumbers
+from curator.budget_numbers import BudgetNumbers
 from curator.ledger import entries as kinds
 from curator.ledger.book import Book, replay
 from curator.ledger.chain import GENESIS, Entry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from curator.accounting.cost import Cost
-from curator.errors import BudgetNumbers
+from curator.budget_numbers import BudgetNumbers
 from curator.ledger import rows
 from curator.ledger.book import Book
 from curator.ledger.chain import Entry

@@ -6,7 +6,7 @@ A message counts in its caller's room until the next one is asked for, when its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -37,7 +37,7 @@ class Messages:
         context: grpc.ServicerContext,
         parse: Callable[[bytes], Any],
         seconds: Callable[[], float],
-    ) -> Iterator[Any]:
+    ) -> Generator[Any]:
         """Yield parsed messages while the credentials hold: revoking ends an open stream too.
 
         Args:

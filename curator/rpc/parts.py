@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Final, final
 
 from google.protobuf.message import DecodeError
@@ -60,7 +60,7 @@ class Parts:
 
     def joined(
         self, messages: Iterator[release_pb2.StepRequest]
-    ) -> Iterator[release_pb2.StepRequest]:
+    ) -> Generator[release_pb2.StepRequest]:
         """Yield whole requests.
 
         Args:
@@ -105,7 +105,7 @@ class Parts:
             message = next(messages, release_pb2.StepRequest())
         self._ends_at = math.inf
         try:
-            request = release_pb2.StepRequest.FromString(memoryview(content))
+            request = release_pb2.StepRequest.FromString(content)  # type: ignore[arg-type]  # any buffer will do; the stubs do not know
         except DecodeError:
             raise MalformedRequest(_UNFIT, "part") from None
         if request.HasField("part"):

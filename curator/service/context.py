@@ -26,6 +26,11 @@ from curator.telemetry.requests import Telemetry
 _KEPT_CLOSED_RUNS = 8
 
 
+def _desk() -> FairTurns:
+    """Return turns for one piece of each caller; long ones compute in turns of their own."""
+    return FairTurns(1, extra=7, longest_rest=0.25)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ServedDataset:
     """A data set with its public facts and its private records, None once they were erased."""
@@ -59,7 +64,7 @@ class Context:
     setups: Setups = field(default_factory=Setups)
     stopped: dict[str, type[Refusal]] = field(default_factory=dict)  # data sets, at once
     runs_lock: threading.Lock = field(default_factory=threading.Lock)
-    desk: FairTurns = field(default_factory=lambda: FairTurns(1, extra=7))  # all but computing
+    desk: FairTurns = field(default_factory=_desk)  # for all work but computing
     planner: Executor = field(
         default_factory=lambda: InTurn(1, pool=ThreadPoolExecutor(1, thread_name_prefix="planner"))
     )

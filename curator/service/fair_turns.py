@@ -3,11 +3,14 @@
 A caller who has nothing inside is let in at once, beside `most` pieces of whoever came before, up
 to `most + extra` in all: the operating system shares the cores among them, and a short piece of
 work does not wait for a long one of somebody else. Further pieces of the same caller take places
-that are free, and those who wait are served caller by caller in turn.
+that are free, all but one of them while others are at work too, and those who wait are served
+caller by caller in turn. Where it is asked for, a caller rests after a piece for as long as that
+took, so one who comes again and again takes half of a core, or of Python's lock, at most.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter, OrderedDict, deque
@@ -39,16 +42,27 @@ class FairTurns:
     """Turns among callers."""
 
     def __init__(
-        self, most: int, extra: int = 0, clock: Callable[[], float] = time.monotonic
+        self,
+        most: int,
+        extra: int = 0,
+        *,
+        longest_rest: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """Start with nobody inside.
 
         Args:
             most: Pieces of work at once, whosesoever they are.
             extra: So many more, each the only one of its caller.
+            longest_rest: Of a caller between two pieces, in seconds.
             clock: In seconds.
+            sleep: Waits so many seconds.
         """
+        self._longest_rest = longest_rest
         self._clock = clock
+        self._sleep = sleep
+        self._rests: dict[str, float] = {}  # until when
         self._left: dict[str, float] = {}  # who was inside a moment ago, and when
         self._most = most
         self._all = most + extra
@@ -66,10 +80,13 @@ class FairTurns:
         """
         caller = _WORKS_FOR.get()
         self._enter(caller)
+        began = math.inf
         try:
+            self._rest(caller)
+            began = self._clock()
             yield
         finally:
-            self._leave(caller)
+            self._leave(caller, began)
 
     def close(self, *, wait: bool) -> None:
         """Give no more turns but to those who wait for one.
@@ -117,9 +134,20 @@ class FairTurns:
         self._left = {one: at for one, at in self._left.items() if at >= since}
         return any(one != caller for one in (*self._inside, *self._left))
 
-    def _leave(self, caller: str) -> None:
+    def _rest(self, caller: str) -> None:
+        """Wait, in the place that the caller has, until its rest from the piece before is over."""
+        rest = self._rests.get(caller, -math.inf) - self._clock()
+        if rest > 0:
+            self._sleep(rest)
+
+    def _leave(self, caller: str, began: float) -> None:
         """Hand the place to whoever waits, so that no newcomer overtakes."""
+        now = self._clock()
+        rest = min(self._longest_rest, now - began)
         with self._lock:
+            self._rests = {one: until for one, until in self._rests.items() if until > now}
+            if rest > 0:
+                self._rests[caller] = now + rest
             self._inside[caller] -= 1
             if not self._inside[caller]:
                 del self._inside[caller]

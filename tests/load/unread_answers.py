@@ -14,6 +14,7 @@ from typing import Any, Final
 from analyst.client.codec import encode_step
 from analyst.errors import AnalystError
 from tests.e2e.conftest import batch
+from tests.e2e.test_doors import RAW
 from tests.load.harness import CHEAP_SINKHORN, Target, main
 
 _STREAMS: Final = 10
@@ -32,7 +33,7 @@ def _steps(run_id: str, first: int, until: float) -> Iterator[bytes]:
 def attack(target: Target, until: float) -> dict[str, int]:
     name, opened = target.attackers[0], 0
     with target.connect(name) as barrier, target.channel() as channel:
-        method = channel.stream_stream("/weir.v1.WeirService/StreamSteps")
+        method = channel.stream_stream("/weir.v1.WeirService/StreamSteps", RAW, RAW)
         runs = [
             barrier.open_run("digits", "dp-sinkhorn", _HEAVY, num_steps=100_000)
             for _ in range(_STREAMS)
