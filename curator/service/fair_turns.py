@@ -4,8 +4,8 @@ A caller who has nothing inside is let in at once, beside `most` pieces of whoev
 to `most + extra` in all: the operating system shares the cores among them, and a short piece of
 work does not wait for a long one of somebody else. Further pieces of the same caller take places
 that are free, all but one of them while others are at work too, and those who wait are served
-caller by caller in turn. Where it is asked for, a caller rests after a piece for as long as that
-took, so one who comes again and again takes half of a core, or of Python's lock, at most.
+caller by caller in turn. Where it is asked for, a caller rests after a piece for twice as long as
+that took, so one who comes again and again takes a third of a core, or of Python's lock, at most.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from contextvars import ContextVar
 from typing import Final, final
 
 _MOMENT_SECONDS: Final = 1.0  # of an analyst's own work between two steps
+_REST: Final = 2.0  # for each second of work
 _WORKS_FOR: Final[ContextVar[str]] = ContextVar("works_for", default="")
 
 
@@ -143,7 +144,7 @@ class FairTurns:
     def _leave(self, caller: str, began: float) -> None:
         """Hand the place to whoever waits, so that no newcomer overtakes."""
         now = self._clock()
-        rest = min(self._longest_rest, now - began)
+        rest = min(self._longest_rest, _REST * (now - began))
         with self._lock:
             self._rests = {one: until for one, until in self._rests.items() if until > now}
             if rest > 0:

@@ -112,7 +112,7 @@ def test_one_place_is_left_while_others_are_at_work() -> None:
             piece.end()
 
 
-def test_who_comes_again_and_again_rests_as_long_as_it_worked() -> None:
+def test_who_comes_again_and_again_rests_in_between() -> None:
     now, rests = [0.0], list[float]()
     turns = FairTurns(1, longest_rest=2.0, clock=lambda: now[0], sleep=rests.append)
     for worked, away in ((0.5, 0.0), (0.5, 0.2), (9.0, 0.0), (0.1, 5.0), (0.1, 0.0)):
@@ -121,7 +121,7 @@ def test_who_comes_again_and_again_rests_as_long_as_it_worked() -> None:
         now[0] += away
         with working_for("a"), turns.turn():  # another one owes nothing
             pass
-    assert rests == pytest.approx([0.5, 0.3, 2.0])
+    assert rests == pytest.approx([1.0, 0.8, 2.0])
 
 
 def test_a_closed_one_serves_those_who_wait_and_nobody_else() -> None:
