@@ -7,6 +7,7 @@ AnalystError
 |-- CuratorUnreachable        nothing answers; the same request may be sent again
 |   `-- CuratorUnavailable    the curator says that it cannot answer now
 |       |-- TooManyCalls      you have too many open
+|       |-- TooManyBytes      your steps on their way are too large together
 |       `-- TooFast           with the seconds to wait
 |-- CuratorFailed             one opaque error inside the curator
 |-- ProtocolError             the curator answered something this client does not understand
@@ -94,6 +95,10 @@ class CuratorUnavailable(CuratorUnreachable):
 
 class TooManyCalls(CuratorUnavailable):
     """You have too many calls open at once."""
+
+
+class TooManyBytes(CuratorUnavailable):
+    """Your steps that are on their way are too large together."""
 
 
 class TooFast(CuratorUnavailable):

@@ -18,11 +18,12 @@ import torch
 
 from curator.administration.channel import CommandServer
 from curator.administration.execute import execute
-from curator.config import CuratorConfig
+from curator.config import CuratorConfig, RestSection
 from curator.divergences.backend import Choice, choose_backend
 from curator.divergences.device import choose_device
 from curator.divergences.placement import place_critics
 from curator.folder import CuratorFolder
+from curator.identity.listen import TlsFiles
 from curator.identity.tokens import TokenTable
 from curator.ledger.checkpoint import Checkpoint
 from curator.ledger.problems import HolderLost
@@ -31,6 +32,7 @@ from curator.load_datasets import load_dataset, load_datasets
 from curator.open_ledger import open_ledger
 from curator.renewal import Renewal
 from curator.rest.app import create_app
+from curator.rest.health import create_health_app
 from curator.rest.server import RestConfig, RestServer
 from curator.rpc.identity import KnownCallers
 from curator.rpc.server import RpcConfig, RpcServer, create_server
@@ -39,7 +41,7 @@ from curator.sanitizer.prefetched import PrefetchedNoise
 from curator.service.context import Context
 from curator.service.history import History
 from curator.service.idle_runs import IdleRuns
-from curator.service.in_turn import InTurn
+from curator.service.in_turn import InTurn, flush_subnormals
 from curator.service.relinquish_runs import relinquish_runs
 from curator.service.response_slot import ResponseSlot
 from curator.service.state_folder import StateFolder
@@ -67,6 +69,7 @@ class Curator:
     preparing: Executor
     rpc: RpcServer
     rest: RestServer
+    health: RestServer | None  # what a load balancer asks, where nothing else is answered
     administration: CommandServer
     tenure: Tenure
     renewal: Renewal
@@ -84,6 +87,8 @@ class Curator:
         self.tenure.start()
         self.rpc.start()
         self.rest.start()
+        if self.health is not None:
+            self.health.start()
         self.administration.start()
 
     def wait(self) -> None:
@@ -108,6 +113,8 @@ class Curator:
         self.executor.shutdown(wait=True)
         self.preparing.shutdown(wait=True)
         self.rest.stop()
+        if self.health is not None:
+            self.health.stop()
         self.administration.stop()
         self.noise.stop()
         self.relinquish_runs()
@@ -194,17 +201,16 @@ def create_curator(
                 reflection=config.grpc.reflection,
             ),
         )
-        app = create_app(
-            context,
-            tokens,
-            lambda: not draining.is_set() and ledger.is_writable() and tokens.is_intact(),
-            folder.signing_key,
-            history,
-        )
+
+        def is_ready() -> bool:
+            return not draining.is_set() and ledger.is_writable() and tokens.is_intact()
+
+        app = create_app(context, tokens, is_ready, folder.signing_key, history)
         administration = CommandServer(
             folder.socket, lambda command: execute(context, folder, command)
         )
         rest = RestServer(app, RestConfig(host=config.rest.host, port=config.rest.port, tls=tls))
+        health = _health(is_ready, config.rest, tls)
     except BaseException:
         ledger.close()
         raise
@@ -214,6 +220,7 @@ def create_curator(
         preparing=preparing,
         rpc=rpc,
         rest=rest,
+        health=health,
         administration=administration,
         tenure=tenure,
         renewal=Renewal(ledger, folder.checkpoint, known),
@@ -238,6 +245,18 @@ def drain_on_signals(curator: Curator) -> None:
         signal.signal(number, lambda *_: curator.draining.set())
 
 
+def _health(
+    is_ready: Callable[[], bool], config: RestSection, tls: TlsFiles | None
+) -> RestServer | None:
+    """Return the listener that answers nothing but whether the curator lives and is ready."""
+    if config.health_port is None:
+        return None
+    place = RestConfig(
+        host=config.host, port=config.health_port, tls=tls, option="--rest-health-port"
+    )
+    return RestServer(create_health_app(is_ready), place)
+
+
 def _states(folder: CuratorFolder, ledger: SqlLedger) -> StateFolder:
     """Return where runs keep their states, without those of runs that ended."""
     states = StateFolder(folder.states)
@@ -247,15 +266,13 @@ def _states(folder: CuratorFolder, ledger: SqlLedger) -> StateFolder:
 
 def _executor(config: CuratorConfig) -> Executor:
     """Return where steps are computed; calls that use many cores each share a few threads."""
-    at_once = os.cpu_count() or 1
+    most = os.cpu_count() or 1
     if config.compute.threads == 1:
-        return InTurn(at_once)
-    return ThreadPoolExecutor(at_once, thread_name_prefix="compute", initializer=_flush_subnormals)
-
-
-def _flush_subnormals() -> None:
-    """Make arithmetic take the same time for tiny numbers, which private data could produce."""
-    torch.set_flush_denormal(True)
+        return InTurn(most, most)
+    threads = ThreadPoolExecutor(
+        2 * most, thread_name_prefix="compute", initializer=flush_subnormals
+    )
+    return InTurn(most, most, pool=threads)
 
 
 def _is_loopback(host: str) -> bool:

@@ -81,6 +81,12 @@ def _listening(serve: argparse.ArgumentParser) -> None:
     serve.add_argument("--rest-host", help="address for REST (default: the configuration)")
     serve.add_argument("--rest-port", type=int, help="0 takes a free port")
     serve.add_argument(
+        "--rest-health-port",
+        type=int,
+        help="answers /healthz and /readyz and nothing else, for probes (default: the "
+        "configuration); 0 takes a free port",
+    )
+    serve.add_argument(
         "--insecure-loopback",
         action="store_true",
         help="serve without TLS, on loopback addresses only, for development",

@@ -103,11 +103,13 @@ def _say_ready(arguments: Namespace, config: CuratorConfig, curator: Curator) ->
     scheme = "http" if arguments.insecure_loopback else "https"
     names = [state.registration.name for state in curator.ledger.datasets()]
     rehearsal = any(map(is_rehearsal, names))
+    health_port = None if curator.health is None else curator.health.port
     if not arguments.json:
         words = "REHEARSAL " if rehearsal else ""
         say(
             f"ready: {words}grpc {config.grpc.host}:{curator.rpc.port} "
             f"rest {scheme}://{config.rest.host}:{curator.rest.port} "
+            f"health: {health_port or 'none'} "
             f"client certificates: {curator.rpc.certificate_port or 'none'} "
             f"unix socket: {curator.rpc.unix_socket or 'none'} "
             f"solver: {curator.solver.words} "
@@ -120,6 +122,7 @@ def _say_ready(arguments: Namespace, config: CuratorConfig, curator: Curator) ->
             "rehearsal": rehearsal,
             "grpc": f"{config.grpc.host}:{curator.rpc.port}",
             "rest": f"{scheme}://{config.rest.host}:{curator.rest.port}",
+            "health_port": health_port,
             "certificate_port": curator.rpc.certificate_port,
             "unix_socket": str(unix_socket) if unix_socket else None,
             "solver": curator.solver.facts,
@@ -142,7 +145,11 @@ def _overridden(config: CuratorConfig, arguments: Namespace) -> CuratorConfig:
             "unix_socket": arguments.grpc_unix_socket,
             "reflection": arguments.reflection or None,
         },
-        "rest": {"host": arguments.rest_host, "port": arguments.rest_port},
+        "rest": {
+            "host": arguments.rest_host,
+            "port": arguments.rest_port,
+            "health_port": arguments.rest_health_port,
+        },
     }
     values = config.model_dump()
     for section, changes in options.items():

@@ -30,6 +30,7 @@ reflection = false     # lets tools such as grpcurl list the methods
 [rest]
 host = "127.0.0.1"
 port = 8080
+# health_port = 8081     # also /healthz and /readyz, where nothing else is answered; for probes
 
 [identity]
 # Names and addresses under which analysts reach this curator, besides localhost and this host's
@@ -42,7 +43,7 @@ host_names = []
 lease_seconds = 15.0   # with PostgreSQL: how long after a crash others wait before they take over
 
 [limits]
-max_message_mib = 64   # largest gRPC message
+max_message_mib = 64   # largest request; one of more than 2 MiB comes in pieces
 max_samples = 4096     # most generated images in one step
 max_open_runs = 64     # open runs of one analyst
 max_state_mib = 4096   # critics, shards, embeddings of all open runs; one analyst has half
@@ -90,6 +91,7 @@ class RestSection(_Section):
 
     host: str = "127.0.0.1"
     port: int = Field(default=8080, ge=0, le=65535)
+    health_port: int | None = Field(default=None, ge=0, le=65535)
 
 
 class IdentitySection(_Section):

@@ -23,6 +23,7 @@
     `-- Unavailable              UNAVAILABLE         retry the same step
         |-- LedgerUnavailable    UNAVAILABLE         cannot charge, so does not compute
         |-- TooManyCalls         UNAVAILABLE         this caller has too many open at once
+        |-- TooManyBytes         UNAVAILABLE         requests on their way are too large together
         `-- TooFast              UNAVAILABLE         above the steward's step rate; says when
 
 `public_message` and `remedy` are class constants. `detail` may be shown to the caller, so it is
@@ -278,6 +279,14 @@ class TooManyCalls(Unavailable):
     reason = "TOO_MANY_CALLS"
     public_message = "You have too many calls open at once."
     remedy = "Close streams that you no longer use, then send the same request again."
+
+
+class TooManyBytes(Unavailable):
+    """The caller's requests that are not answered yet are too large together."""
+
+    reason = "TOO_MANY_BYTES"
+    public_message = "Your requests on their way are too large together; this one is free."
+    remedy = "Wait for the answers to the others, or send fewer images; then send the same again."
 
 
 class TooFast(Unavailable):

@@ -48,6 +48,7 @@ UNAVAILABLE: Final[dict[str, type[CuratorUnavailable]]] = {
     "UNAVAILABLE": CuratorUnavailable,
     "LEDGER_UNAVAILABLE": CuratorUnavailable,
     "TOO_MANY_CALLS": errors.TooManyCalls,
+    "TOO_MANY_BYTES": errors.TooManyBytes,
     "TOO_FAST": errors.TooFast,
 }
 

@@ -57,6 +57,7 @@ class Run:
         self.is_open = state.status == run_pb2.RUN_STATUS_OPEN
         self.close_reason = state.close_reason
         self.certificate = state.certificate
+        self._part_bytes = state.part_bytes
         self.spent_epsilon = state.budget.spent
         self.budget_epsilon = state.budget.epsilon
 
@@ -271,7 +272,7 @@ class Run:
 
     def _put(self, requests: Sequence[release_pb2.StepRequest]) -> StepStream:
         if self._stream is None:
-            self._stream = StepStream(self._connection, _STEP_SECONDS)
+            self._stream = StepStream(self._connection, _STEP_SECONDS, self._part_bytes)
         for place in range(self._stream.num_waiting, len(requests)):
             self._stream.send(requests[place])
         return self._stream

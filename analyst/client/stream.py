@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from collections.abc import Iterator
 from typing import Final, final
 
 import grpc
@@ -21,13 +22,15 @@ _REMEDY: Final = "Send the same step again."
 class StepStream:
     """One open stream. Whoever asks also reads, so that an answer changes threads once."""
 
-    def __init__(self, connection: Connection, seconds: float) -> None:
+    def __init__(self, connection: Connection, seconds: float, part_bytes: int = 0) -> None:
         """Open the stream.
 
         Args:
             connection: To the curator.
             seconds: How long an answer may take.
+            part_bytes: A larger request goes in pieces of so many bytes; 0 sends all whole.
         """
+        self._part_bytes = part_bytes
         self._target = connection.target
         self._seconds = seconds
         self._requests: queue.SimpleQueue[release_pb2.StepRequest | None] = queue.SimpleQueue()
@@ -44,7 +47,8 @@ class StepStream:
             request: The step.
         """
         self.num_waiting += 1
-        self._requests.put(request)
+        for message in in_parts(request, self._part_bytes):
+            self._requests.put(message)
 
     def receive(self) -> release_pb2.StepResponse:
         """Wait for the answer to the oldest step that has none.
@@ -87,3 +91,22 @@ class StepStream:
                 self._call.cancel()  # type: ignore[no-untyped-call]
                 return
             time.sleep(_WATCH_SECONDS)
+
+
+def in_parts(
+    request: release_pb2.StepRequest, part_bytes: int
+) -> Iterator[release_pb2.StepRequest]:
+    """Yield a request, or the pieces of one that is too large for one message.
+
+    Args:
+        request: As encoded for one step.
+        part_bytes: Of the largest piece; 0 for a curator that takes all requests whole.
+    """
+    total = request.ByteSize()
+    if not part_bytes or total <= part_bytes:
+        yield request
+        return
+    content = request.SerializeToString()
+    for start in range(0, total, part_bytes):
+        data = content[start : start + part_bytes]
+        yield release_pb2.StepRequest(part=release_pb2.Part(data=data, total_bytes=total))

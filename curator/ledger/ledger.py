@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from curator.accounting.cost import Cost
-from curator.errors import BudgetNumbers
 from curator.ledger.chain import Entry
 from curator.ledger.entries import Decision
 from curator.ledger.problems import (
@@ -36,6 +35,7 @@ from curator.ledger.records import (
     RunStatus,
     Statement,
 )
+from curator.privacy.budget import BudgetNumbers
 
 __all__ = [
     "ACCOUNTANT",

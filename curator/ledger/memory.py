@@ -11,7 +11,6 @@ from itertools import islice
 from typing import final
 
 from curator.accounting.cost import Cost
-from curator.errors import BudgetNumbers
 from curator.ledger import entries as kinds
 from curator.ledger.book import Book, Place
 from curator.ledger.chain import GENESIS, Entry
@@ -33,6 +32,7 @@ from curator.ledger.shared import (
 )
 from curator.ledger.shown import check_shown
 from curator.ledger.totals import EVERYBODY, Totals
+from curator.privacy.budget import BudgetNumbers
 
 
 @final

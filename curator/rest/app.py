@@ -13,7 +13,8 @@ from curator.identity.signing import fingerprint_of
 from curator.identity.tokens import TokenTable
 from curator.rest.dashboard import Watched, add_dashboard, add_metrics
 from curator.rest.door import caller_of, create_door
-from curator.rest.models import BudgetAnswer, Dataset, Head, Identity, Readiness, Run
+from curator.rest.health import add_health
+from curator.rest.models import BudgetAnswer, Dataset, Head, Identity, Run
 from curator.rest.plan import add_plan
 from curator.rest.problems import document_problems
 from curator.rest.sessions import Sessions
@@ -76,7 +77,7 @@ def create_app(
     add_plan(app, context)
     _add_runs(app, context)
     _add_identity(app, signer)
-    _add_health(app, is_ready)
+    add_health(app, is_ready)
     watched = Watched(
         context=context,
         signer=signer,
@@ -148,19 +149,3 @@ def _add_identity(app: FastAPI, signer: Signer) -> None:
         return Identity(
             certificate_key=base64.b64encode(key).decode(), fingerprint=fingerprint_of(key)
         )
-
-
-def _add_health(app: FastAPI, is_ready: Callable[[], bool]) -> None:
-    """Add what a load balancer asks; no token is needed, and nothing is told."""
-
-    @app.get("/healthz", tags=["health"])
-    def get_health() -> dict[str, str]:
-        """Whether the process is alive."""
-        return {"status": "alive"}
-
-    @app.get("/readyz", tags=["health"], responses={503: {"model": Readiness}})
-    def get_readiness(response: Response) -> Readiness:
-        """Whether the curator takes steps: it is not draining, and the ledger can be read."""
-        ready = is_ready()
-        response.status_code = 200 if ready else 503
-        return Readiness(status="ready" if ready else "not ready")

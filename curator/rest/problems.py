@@ -39,6 +39,7 @@ STATUS: Final[dict[type[errors.CuratorError], HTTPStatus]] = {
     errors.Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.LedgerUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.TooManyCalls: HTTPStatus.TOO_MANY_REQUESTS,
+    errors.TooManyBytes: HTTPStatus.TOO_MANY_REQUESTS,
     errors.TooFast: HTTPStatus.TOO_MANY_REQUESTS,
 }
 _DOCUMENTED = (400, 401, 403, 404, 422, 500, 503)

@@ -12,11 +12,11 @@ import uvicorn
 from fastapi import FastAPI
 
 from curator.identity.listen import PortUnavailable, Reload, TlsFiles
+from curator.rest.crowded import CrowdedSocket
 from curator.rest.peer import PeerProtocol
 
 _STOP_SECONDS = 5.0
 _BACKLOG = 128
-_MOST_CONNECTIONS = 256
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,6 +26,8 @@ class RestConfig:
     host: str
     port: int
     tls: TlsFiles | None
+    most_connections: int = 256
+    option: str = "--rest-port"  # that chooses another port
 
 
 @final
@@ -39,7 +41,7 @@ class RestServer:
             PortUnavailable: If the port cannot be bound.
         """
         family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
-        self._socket = socket.socket(family, socket.SOCK_STREAM)
+        self._socket = CrowdedSocket(family, config.most_connections)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             self._socket.bind((config.host, config.port))
@@ -47,7 +49,7 @@ class RestServer:
             self._socket.close()
             msg = (
                 f"cannot listen on {config.host}:{config.port}: the port is in use or not "
-                "allowed; choose --rest-port"
+                f"allowed; choose {config.option}"
             )
             raise PortUnavailable(msg) from None
         self.port: int = self._socket.getsockname()[1]
@@ -55,12 +57,12 @@ class RestServer:
         serving = uvicorn.Config(
             app,
             http=PeerProtocol,
+            loop="asyncio",  # others take connections from the descriptor, and nobody counts them
             ws="none",
             log_config=None,
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=2,
-            limit_concurrency=_MOST_CONNECTIONS,
             ssl_certfile=None if tls is None else tls.certificate,
             ssl_keyfile=None if tls is None else tls.key,
         )

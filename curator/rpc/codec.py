@@ -13,6 +13,7 @@ from curator.ledger.ledger import NOTHING, Account, RunState, RunStatus, Stateme
 from curator.mechanisms.catalogue import mechanism_names, parameter_schema
 from curator.privacy.facts import DatasetFacts
 from curator.privacy.records import Samples
+from curator.rpc.parts import PART_BYTES
 from curator.rpc.release_codec import encode_blocks
 from curator.rpc.tensor_codec import (
     VALUE_MAX,
@@ -182,4 +183,5 @@ def encode_run(
         close_reason=state.close_reason or "",
         budget=encode_statement(statement),
         certificate=certificate,
+        part_bytes=PART_BYTES,
     )

@@ -1,11 +1,12 @@
 """The messages of one call: awaited with patience, from a caller who is still known, then parsed.
 
 gRPC itself would answer INTERNAL for bytes that are not a message; here it is the caller's mistake.
+A message counts in its caller's room until the next one is asked for, when its answer was taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -15,6 +16,7 @@ from google.protobuf.message import DecodeError
 from curator.errors import MalformedRequest, Unauthenticated, Unavailable
 from curator.rpc.identity import Authenticator, Credentials
 from curator.rpc.open_calls import Patience
+from curator.rpc.room import Room
 from curator.service.caller import Caller
 
 
@@ -25,6 +27,7 @@ class Messages:
 
     authenticator: Authenticator
     patience: Patience
+    room: Room
     credentials: Credentials
     caller: Caller
 
@@ -33,23 +36,24 @@ class Messages:
         raw: Iterator[bytes],
         context: grpc.ServicerContext,
         parse: Callable[[bytes], Any],
-        seconds: float,
-    ) -> Iterator[Any]:
+        seconds: Callable[[], float],
+    ) -> Generator[Any]:
         """Yield parsed messages while the credentials hold: revoking ends an open stream too.
 
         Args:
             raw: The bytes of each message.
             context: Of the call.
             parse: From bytes to a message.
-            seconds: How long to wait for each.
+            seconds: How long to wait for the next one.
 
         Raises:
             Unauthenticated: If the credentials are no longer valid, or another caller's now.
             MalformedRequest: If the bytes are not a message.
+            TooManyBytes: If there is no room for them beside the caller's others.
             Unavailable: If the curator is being taken down; the next message is not taken.
         """
         while True:
-            with self.patience.waiting(context, seconds):
+            with self.patience.waiting(context, seconds()):
                 if self.patience.is_stopping:  # a stream that never waits would go on
                     raise Unavailable
                 data = next(raw, None)
@@ -57,9 +61,21 @@ class Messages:
                 return
             if self.authenticator.caller(self.credentials) != self.caller:
                 raise Unauthenticated
-            try:
-                message = parse(data)
-            except DecodeError:
-                msg = "the bytes are not a message of this method"
-                raise MalformedRequest(msg) from None
-            yield message
+            with self.room.held(self.caller, len(data)):
+                message = _parsed(data, parse)
+                del data
+                yield message
+                del message
+
+
+def _parsed(data: bytes, parse: Callable[[bytes], Any]) -> Any:
+    """Return the message that bytes are.
+
+    Raises:
+        MalformedRequest: If they are none.
+    """
+    try:
+        return parse(data)
+    except DecodeError:
+        msg = "the bytes are not a message of this method"
+        raise MalformedRequest(msg) from None

@@ -13,14 +13,17 @@ from grpc_reflection.v1alpha import reflection
 from curator.identity.listen import PortUnavailable, Reload, TlsFiles
 from curator.rpc.identity import Authenticator
 from curator.rpc.open_calls import OpenCalls, Patience
+from curator.rpc.room import LARGEST_MESSAGE, LARGEST_REQUESTS, Room
 from curator.rpc.servicer import WeirServicer
-from curator.rpc.shield import Shield
+from curator.rpc.shield import Bounds, Shield
 from curator.rpc.unix_socket import bind_unix_socket, remove_unix_socket
 from curator.service.certificate import Signer
 from curator.service.context import Context
 from protos.weir.v1 import service_pb2, service_pb2_grpc
 
 _WORKERS = 128  # an open stream holds one
+_CONNECTIONS = 512  # with REST's, fewer than the files that a process may usually open
+_CALLS_OF_A_CONNECTION = 100
 _SERVICE = service_pb2.DESCRIPTOR.services_by_name["WeirService"].full_name
 
 
@@ -33,7 +36,7 @@ class RpcConfig:
     certificate_port: int | None = None  # for callers with a client certificate; needs TLS
     tls: TlsFiles | None  # None only on loopback, behind an explicit flag
     unix_socket: Path | None = None  # for callers on this machine
-    max_message_bytes: int
+    max_message_bytes: int  # of a request, in however many pieces
     reflection: bool
 
 
@@ -98,12 +101,22 @@ def create_server(
     """
     calls = OpenCalls(_WORKERS)
     patience = Patience(calls.is_crowded)
+    bounds = Bounds(
+        calls=calls,
+        patience=patience,
+        room=Room(LARGEST_REQUESTS * config.max_message_bytes),
+        most_request_bytes=config.max_message_bytes,
+    )
     server = grpc.server(
         ThreadPoolExecutor(_WORKERS, thread_name_prefix="rpc"),
-        interceptors=[Shield(authenticator, calls, patience, context.telemetry)],
+        interceptors=[Shield(authenticator, bounds, context)],
         maximum_concurrent_rpcs=_WORKERS,  # one more is refused, never queued behind streams
         options=[
-            ("grpc.max_receive_message_length", config.max_message_bytes),
+            ("grpc.max_receive_message_length", min(LARGEST_MESSAGE, config.max_message_bytes)),
+            ("grpc.max_allowed_incoming_connections", _CONNECTIONS),
+            ("grpc.max_concurrent_streams", _CALLS_OF_A_CONNECTION),
+            ("grpc.max_connection_idle_ms", 300_000),  # one without a call; clients connect again
+            ("grpc.server_handshake_timeout_ms", 10_000),
             ("grpc.max_send_message_length", config.max_message_bytes),
             ("grpc.so_reuseport", 0),
             ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),

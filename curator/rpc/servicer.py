@@ -19,6 +19,7 @@ from curator.service.certificate import Signer, issue_certificate
 from curator.service.close_run import close_run
 from curator.service.context import Context
 from curator.service.download_release import download_release
+from curator.service.fair_turns import working_for
 from curator.service.find_run import facts_of_run
 from curator.service.open_run import RunRequest, open_run
 from curator.service.plan_run import plan_run
@@ -86,7 +87,8 @@ class WeirServicer(service_pb2_grpc.WeirServiceServicer):
                 idempotency_key=request.idempotency_key,
             ),
         )
-        return self._run_state(*resume_run(self._context, caller, state.run_id))
+        with working_for(caller.name), self._context.desk.turn():
+            return self._run_state(*resume_run(self._context, caller, state.run_id))
 
     def ListRuns(
         self, request: run_pb2.ListRunsRequest, context: grpc.ServicerContext
@@ -129,8 +131,11 @@ class WeirServicer(service_pb2_grpc.WeirServiceServicer):
     ) -> Iterator[release_pb2.StepResponse]:
         """Answer steps in the order in which they arrive."""
         for request in request_iterator:
-            yield self.Step(request, context)
-            prepare_step(self._context, request.run_id)
+            run_id, answer = request.run_id, self.Step(request, context)
+            request.Clear()  # gRPC and this loop hold both for as long as the stream is idle
+            yield answer
+            answer.Clear()
+            prepare_step(self._context, run_id)
 
     def CloseRun(
         self, request: run_pb2.CloseRunRequest, context: grpc.ServicerContext

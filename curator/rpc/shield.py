@@ -10,7 +10,8 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias, cast, final
 
 import grpc
@@ -21,17 +22,22 @@ from curator.rpc.details import DETAILS_KEY, encode_details
 from curator.rpc.identity import Authenticator, Credentials
 from curator.rpc.messages import Messages
 from curator.rpc.open_calls import OpenCalls, Patience
+from curator.rpc.parts import Parts, seconds_for
 from curator.rpc.permissions import OPEN_METHODS, PERMISSIONS, require_permission
+from curator.rpc.room import Room
 from curator.rpc.status import REFUSAL_KEY, encode_refusal, status_code, status_text
 from curator.service.caller import Caller
+from curator.service.context import Context
+from curator.service.fair_turns import working_for
 from curator.telemetry.counts import OTHER
-from curator.telemetry.requests import FinishedRequest, Telemetry
+from curator.telemetry.requests import FinishedRequest
 
 _logger = logging.getLogger(__name__)
 _MESSAGE_SECONDS = 120.0  # for the one message of a unary call
 _IDLE_SECONDS = 900.0  # between two messages of a stream
+_STEPS = "/weir.v1.WeirService/StreamSteps"
+_TAKES_LONG = frozenset({f"/weir.v1.WeirService/{name}" for name in ("Step", "OpenRun")})
 _NOT_REFUSED = frozenset({"OK", "CANCELLED"})
-_TAKING_SECONDS = 120.0  # until the other side has taken an answer
 
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"  # generic in the stubs only
 Details = grpc.HandlerCallDetails
@@ -50,30 +56,41 @@ def caller_of(context: grpc.ServicerContext) -> Caller:
 
 
 @final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Bounds:
+    """What callers together may take."""
+
+    calls: OpenCalls
+    patience: Patience
+    room: Room
+    most_request_bytes: int
+
+
+@final
 class Shield(grpc.ServerInterceptor):  # type: ignore[type-arg]
     """Authenticates every call and converts every exception."""
 
     def __init__(
         self,
         authenticator: Authenticator,
-        calls: OpenCalls,
-        patience: Patience,
-        telemetry: Telemetry,
+        bounds: Bounds,
+        context: Context,
     ) -> None:
-        """Take the table of known callers, the counts, the deadlines and who is told of calls."""
+        """Take the table of known callers, the bounds of calls, and what they work on."""
         self._authenticator = authenticator
-        self._calls = calls
-        self._patience = patience
-        self._telemetry = telemetry
+        self._bounds = bounds
+        self._telemetry = context.telemetry
+        self._desk = context.desk
 
     def intercept_service(
         self, continuation: Callable[[Details], Handler | None], handler_call_details: Details
     ) -> Handler | None:
-        """Wrap the method as one that is given an iterator of raw messages, unary ones too.
+        """Wrap the method as one from an iterator of raw messages to answers, unary ones too.
 
-        A unary handler runs only when its message has come, in a worker that waits for it. A
-        handler that is given an iterator runs at once, so here nobody is waited for who is not
-        known, permitted and counted. On the wire the two are the same.
+        A unary handler runs only when its message has come, in a worker that waits for it, and
+        its answer waits in gRPC's memory for whoever does not take it. A handler of iterators runs
+        at once and is told when an answer was taken, so here nobody is waited for who is not
+        known, permitted and counted. On the wire they are the same.
 
         Args:
             continuation: The next interceptor, or the servicer.
@@ -87,40 +104,66 @@ class Shield(grpc.ServerInterceptor):  # type: ignore[type-arg]
         if method in OPEN_METHODS:
             return _answering_at_once(handler)
         metadata = dict(handler_call_details.invocation_metadata)
-        if handler is not None and handler.request_streaming:
-            return grpc.stream_stream_rpc_method_handler(
-                self._streaming(handler, method, metadata), None, handler.response_serializer
-            )
-        return grpc.stream_unary_rpc_method_handler(
-            self._unary(handler, method, metadata),
+        return grpc.stream_stream_rpc_method_handler(
+            self._guarded(handler, method, metadata),
             None,
             None if handler is None else handler.response_serializer,
         )
 
-    def _unary(self, handler: Handler | None, method: str, metadata: Metadata) -> Behaviour:
-        def guarded(raw: Iterator[bytes], context: grpc.ServicerContext) -> Any:
+    def _guarded(self, handler: Handler | None, method: str, metadata: Metadata) -> Behaviour:
+        def guarded(raw: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[Any]:
             with self._admitting(context, method, metadata) as messages:
                 if handler is None:  # listed, and not served by this curator
                     raise NotPermitted
-                parse = cast("Behaviour", handler.request_deserializer)
-                message = next(messages.received(raw, context, parse, _MESSAGE_SECONDS), None)
-                if message is None:
-                    msg = "the call ended without its message"
-                    raise MalformedRequest(msg)
-                return cast("Behaviour", handler.unary_unary)(message, context)
-
-        return guarded
-
-    def _streaming(self, handler: Handler, method: str, metadata: Metadata) -> Behaviour:
-        def guarded(raw: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[Any]:
-            with self._admitting(context, method, metadata) as messages:
-                parse = cast("Behaviour", handler.request_deserializer)
-                received = messages.received(raw, context, parse, _IDLE_SECONDS)
-                for answer in cast("Behaviour", handler.stream_stream)(received, context):
-                    with self._patience.waiting(context, _TAKING_SECONDS):
+                answers = self._streamed if handler.request_streaming else self._answered
+                for answer in answers(handler, method, messages, raw, context):
+                    seconds = seconds_for(answer.ByteSize())
+                    with self._bounds.patience.waiting(context, seconds):
                         yield answer
 
         return guarded
+
+    def _answered(
+        self,
+        handler: Handler,
+        method: str,
+        messages: Messages,
+        raw: Iterator[bytes],
+        context: grpc.ServicerContext,
+    ) -> Iterator[Any]:
+        """Yield the answer to the one message, which counts until the answer was taken.
+
+        Raises:
+            MalformedRequest: If there is no message.
+        """
+        parse = cast("Behaviour", handler.request_deserializer)
+        with closing(messages.received(raw, context, parse, lambda: _MESSAGE_SECONDS)) as received:
+            message = next(received, None)
+            if message is None:
+                msg = "the call ended without its message"
+                raise MalformedRequest(msg)
+            answer = cast("Behaviour", handler.unary_unary)
+            if method in _TAKES_LONG:
+                yield answer(message, context)
+                return
+            with working_for(messages.caller.name), self._desk.turn():
+                answered = answer(message, context)
+            yield answered
+
+    def _streamed(
+        self,
+        handler: Handler,
+        method: str,
+        messages: Messages,
+        raw: Iterator[bytes],
+        context: grpc.ServicerContext,
+    ) -> Iterator[Any]:
+        """Yield the answers to a stream of messages."""
+        parse = cast("Behaviour", handler.request_deserializer)
+        parts = Parts(self._bounds.room, messages.caller, self._bounds.most_request_bytes)
+        received = messages.received(raw, context, parse, lambda: parts.seconds(_IDLE_SECONDS))
+        with closing(parts.joined(received) if method == _STEPS else received) as whole:
+            yield from cast("Behaviour", handler.stream_stream)(whole, context)
 
     @contextmanager
     def _admitting(
@@ -132,10 +175,11 @@ class Shield(grpc.ServerInterceptor):  # type: ignore[type-arg]
             caller = self._authenticator.caller(credentials)
             context.weir_caller = caller  # type: ignore[attr-defined]
             require_permission(method, caller.role)
-            with self._calls.counted(caller):
+            with self._bounds.calls.counted(caller):
                 yield Messages(
                     authenticator=self._authenticator,
-                    patience=self._patience,
+                    patience=self._bounds.patience,
+                    room=self._bounds.room,
                     credentials=credentials,
                     caller=caller,
                 )

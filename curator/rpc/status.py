@@ -33,6 +33,7 @@ STATUS: dict[type[errors.CuratorError], grpc.StatusCode] = {
     errors.Unavailable: grpc.StatusCode.UNAVAILABLE,
     errors.LedgerUnavailable: grpc.StatusCode.UNAVAILABLE,
     errors.TooManyCalls: grpc.StatusCode.UNAVAILABLE,
+    errors.TooManyBytes: grpc.StatusCode.UNAVAILABLE,
     errors.TooFast: grpc.StatusCode.UNAVAILABLE,
 }
 

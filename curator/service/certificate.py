@@ -15,6 +15,7 @@ from curator.accounting.event_text import event_from_text
 from curator.ledger.ledger import RunState
 from curator.privacy.facts import is_rehearsal
 from curator.service.context import Context
+from curator.service.fair_turns import working_for
 from curator.service.rehearsal import WORDS
 from curator.service.run_alone import epsilon_alone
 
@@ -109,4 +110,5 @@ def _statement(context: Context, state: RunState) -> dict[str, Any]:
 
 def _alone(context: Context, state: RunState, delta: float) -> float:
     setup, step = (event_from_text(t) for t in (state.setup_event_json, state.step_event_json))
-    return epsilon_alone(context.planner, setup, step, state.num_steps, delta)
+    with working_for(state.analyst):
+        return epsilon_alone(context.planner, setup, step, state.num_steps, delta)

@@ -14,6 +14,9 @@ from curator.errors import DatasetOutOfService, DatasetRetired, Refusal, Unknown
 from curator.ledger.ledger import Ledger
 from curator.privacy.facts import DatasetFacts
 from curator.privacy.noise import NoiseSource
+from curator.service.fair_turns import FairTurns
+from curator.service.in_turn import InTurn
+from curator.service.kept_answers import KeptAnswers
 from curator.service.live_run import LiveRun
 from curator.service.response_slot import WHEN_READY, ResponseSlot
 from curator.service.setups import Setups
@@ -22,6 +25,11 @@ from curator.service.step_rate import StepRates
 from curator.telemetry.requests import Telemetry
 
 _KEPT_CLOSED_RUNS = 8
+
+
+def _desk() -> FairTurns:
+    """Return turns for one piece of each caller; long ones compute in turns of their own."""
+    return FairTurns(1, extra=7, longest_rest=0.25)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -72,11 +80,13 @@ class Context:
     monotonic: Callable[[], float] = time.monotonic
     telemetry: Telemetry = field(default_factory=Telemetry)
     live_runs: dict[str, LiveRun] = field(default_factory=dict)
+    kept: KeptAnswers = field(default_factory=KeptAnswers)
     setups: Setups = field(default_factory=Setups)
     stopped: dict[str, type[Refusal]] = field(default_factory=dict)  # data sets, at once
     runs_lock: threading.Lock = field(default_factory=threading.Lock)
+    desk: FairTurns = field(default_factory=_desk)  # for all work but computing
     planner: Executor = field(
-        default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="planner")
+        default_factory=lambda: InTurn(1, pool=ThreadPoolExecutor(1, thread_name_prefix="planner"))
     )
     rates: StepRates = field(init=False)
 

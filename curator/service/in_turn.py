@@ -1,4 +1,4 @@
-"""Compute in the thread of the call, so many at once, first come first served.
+"""Compute in the thread of the call, so many at once, callers in turn.
 
 A step that has to change threads twice waits twice for the interpreter. Calls outlive their RPC
 anyway: gRPC cancels an answer, never the thread that makes it.
@@ -6,33 +6,44 @@ anyway: gRPC cancels an answer, never the thread that makes it.
 
 from __future__ import annotations
 
-import threading
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from typing import Any, final
 
 import torch
 
+from curator.service.fair_turns import FairTurns
+
+
+def flush_subnormals(*, on: bool = True) -> None:
+    """Make arithmetic of this thread take the same time for tiny numbers, which records could make.
+
+    Args:
+        on: False as before.
+    """
+    torch.set_flush_denormal(on)
+
 
 @final
 class InTurn(Executor):
-    """An executor without threads: `submit` returns when the work is done."""
+    """An executor whose `submit` returns when the work is done."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(
+        self, most: int, extra: int = 0, *, pool: ThreadPoolExecutor | None = None
+    ) -> None:
         """Start with nobody inside.
 
         Args:
             most: How many compute at once.
+            extra: So many more, each for a caller for whom nothing else is computed.
+            pool: Of few threads for those who are inside, where each uses many cores or much
+                memory of its own; without one they compute in the thread of the call.
         """
-        self._lock = threading.Condition()
-        self._free = most
-        self._most = most
-        self._queue: deque[threading.Event] = deque()
-        self._stopped = False
+        self._turns = FairTurns(most, extra)
+        self._pool = pool
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Run the work now, or when those who came before are done.
+        """Run the work now, or when its turn comes.
 
         Args:
             fn: The work.
@@ -45,17 +56,12 @@ class InTurn(Executor):
         Raises:
             RuntimeError: If the executor was shut down.
         """
-        self._enter()
-        done: Future[Any] = Future()
-        torch.set_flush_denormal(True)  # tiny numbers, which records could produce, take no longer
-        try:
-            done.set_result(fn(*args, **kwargs))
-        except BaseException as error:  # noqa: BLE001 - the future has it, as with any executor
-            done.set_exception(error)
-        finally:
-            torch.set_flush_denormal(False)  # of this thread, which does other work too
-            self._leave()
-        return done
+        with self._turns.turn():
+            if self._pool is not None:
+                done = self._pool.submit(fn, *args, **kwargs)
+                wait([done])
+                return done
+            return _computed(fn, *args, **kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - of the base class
         """Take no more work.
@@ -65,28 +71,18 @@ class InTurn(Executor):
             cancel_futures: Nothing can be cancelled here.
         """
         del cancel_futures
-        with self._lock:
-            self._stopped = True
-            if wait:
-                self._lock.wait_for(lambda: self._free == self._most)
+        self._turns.close(wait=wait)
+        if self._pool is not None:
+            self._pool.shutdown(wait=wait)
 
-    def _enter(self) -> None:
-        with self._lock:
-            if self._stopped:
-                msg = "no more work is taken"
-                raise RuntimeError(msg)
-            if self._free:
-                self._free -= 1
-                return
-            turn = threading.Event()
-            self._queue.append(turn)
-        turn.wait()
 
-    def _leave(self) -> None:
-        """Give the place to the first in the queue, so that no newcomer overtakes."""
-        with self._lock:
-            if self._queue:
-                self._queue.popleft().set()
-                return
-            self._free += 1
-            self._lock.notify_all()
+def _computed(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
+    done: Future[Any] = Future()
+    flush_subnormals()
+    try:
+        done.set_result(fn(*args, **kwargs))
+    except BaseException as error:  # noqa: BLE001 - the future has it, as with any executor
+        done.set_exception(error)
+    finally:
+        flush_subnormals(on=False)  # of this thread, which does other work too
+    return done

@@ -68,7 +68,7 @@ class MarkBlock:
         return self.size
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class LiveRun:
     """State that only the holder of a run has; every field is guarded by `lock`."""
 
@@ -96,7 +96,8 @@ class LiveRun:
     def keep(self, step: int, claim: Claim) -> None:
         """Remember a claim and forget the oldest answered ones, but never the last two.
 
-        As many are kept as an analyst may have on their way, or fewer of very large requests.
+        As many are kept as an analyst may have on their way, or fewer of very large requests. What
+        all runs of an analyst keep is bounded elsewhere.
 
         Args:
             step: The claimed step.

@@ -18,6 +18,7 @@ from curator.mechanisms.kinds import is_released_once
 from curator.privacy.event import check_num_steps
 from curator.service.caller import Caller
 from curator.service.context import Context
+from curator.service.fair_turns import working_for
 from curator.service.find_run import make_live, run_of
 from curator.service.live_run import LiveRun
 from curator.service.make_release import give_up, make_release
@@ -64,6 +65,30 @@ def open_run(context: Context, caller: Caller, request: RunRequest) -> RunState:
         Unavailable: If the one release of another run of the caller is being made.
         RunClosed: If the run was ended while its one release was made.
     """
+    with working_for(caller.name), context.desk.turn():
+        run_id, live = _declared(context, caller, request)
+    if live is not None:
+        try:
+            _prepare(context, live)
+        finally:
+            live.touched_at = context.monotonic()  # it was not idle meanwhile
+            context.setups.finish(live)
+            live.lock.release()
+    elif (twin := context.live_runs.get(run_id)) is not None:
+        with twin.lock:
+            pass
+    return run_of(context, caller, run_id)
+
+
+def _declared(context: Context, caller: Caller, request: RunRequest) -> tuple[str, LiveRun | None]:
+    """Check what is asked and reserve it; what takes long comes after.
+
+    Returns:
+        The run's id, and the run if it is new: its lock is held.
+
+    Raises:
+        MalformedRequest: If a parameter is not valid, or the key was used for another run.
+    """
     context.check_holder()
     dataset = context.served(request.dataset)
     dataset.check_in_service()
@@ -100,17 +125,7 @@ def open_run(context: Context, caller: Caller, request: RunRequest) -> RunState:
             _check_number(context, policy, opening, state.rule)
             check_state(context, caller.name, mechanism.spec, dataset.facts.space)
             live = _begun(context, opening, makes_release=is_released_once(mechanism))
-    if live is not None:
-        try:
-            _prepare(context, live)
-        finally:
-            live.touched_at = context.monotonic()  # it was not idle meanwhile
-            context.setups.finish(live)
-            live.lock.release()
-    elif (twin := context.live_runs.get(opening.run_id)) is not None:
-        with twin.lock:
-            pass
-    return run_of(context, caller, opening.run_id)
+    return opening.run_id, live
 
 
 def _begun(context: Context, opening: RunOpening, *, makes_release: bool) -> LiveRun:
@@ -140,7 +155,8 @@ def _prepare(context: Context, live: LiveRun) -> None:
         return
     places = context.executor if context.preparing is None else context.preparing
     try:
-        made = places.submit(make_release, context, live, live.mechanism)
+        with working_for(live.analyst):
+            made = places.submit(make_release, context, live, live.mechanism)
     except RuntimeError:
         give_up(context, live, "the curator was stopped before its release was made")
         raise Unavailable from None

@@ -12,6 +12,7 @@ from curator.mechanisms.mechanism import ServedMechanism
 from curator.privacy.event import check_num_steps
 from curator.service.caller import Caller
 from curator.service.context import Context
+from curator.service.fair_turns import working_for
 from curator.service.plan_advice import Planned, advice
 from curator.service.plan_noise import noise_for, with_noise
 from curator.service.plan_table import MOST_POINTS, Axis, Grid, PlanPoint, plan_points
@@ -102,7 +103,7 @@ def plan_run(
         num_steps=planned.num_steps,
         affordable_steps=planned.affordable_steps,
         epsilon_after=limits.epsilon_after(price, planned.num_steps),
-        epsilon_alone=_alone(context, planned) if request.alone else None,
+        epsilon_alone=_alone(context, caller, planned) if request.alone else None,
         fits=planned.fits,
         statement=context.ledger.statement(request.dataset),
         share=limits.share,
@@ -136,15 +137,16 @@ def _steps(limits: Limits, price: Price, request: PlanRequest) -> int:
     return limits.affordable_steps(price)
 
 
-def _alone(context: Context, planned: Planned) -> float:
+def _alone(context: Context, caller: Caller, planned: Planned) -> float:
     mechanism = planned.mechanism
-    return epsilon_alone(
-        context.planner,
-        mechanism.setup_event(),
-        mechanism.step_event(),
-        planned.num_steps,
-        planned.limits.facts.delta,
-    )
+    with working_for(caller.name):
+        return epsilon_alone(
+            context.planner,
+            mechanism.setup_event(),
+            mechanism.step_event(),
+            planned.num_steps,
+            planned.limits.facts.delta,
+        )
 
 
 def _points(

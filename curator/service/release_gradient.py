@@ -22,6 +22,7 @@ from curator.privacy.records import Samples
 from curator.privacy.release import Release
 from curator.service.caller import Caller
 from curator.service.context import Context
+from curator.service.fair_turns import working_for
 from curator.service.find_run import live_run
 from curator.service.live_run import Answer, Claim, LiveRun
 from curator.service.steward_policy import StewardPolicy
@@ -91,12 +92,14 @@ def release_gradient(context: Context, caller: Caller, request: StepRequest) -> 
         live.used = request.step
         live.touched_at = now
         live.keep(request.step, claim)
+        context.kept.note(live, request.step)
         spent_and_cap = live.spent_epsilon, live.cap_epsilon
         before = live.claims.get(request.step - 1)
     if before is not None and is_stateful(live.mechanism):
         wait([before.answer])  # for its state; no place is taken meanwhile
     try:
-        _places(context, live).submit(_compute, context, live, request, claim, spent_and_cap)
+        with working_for(live.analyst):
+            _places(context, live).submit(_compute, context, live, request, claim, spent_and_cap)
     except RuntimeError:  # the curator is draining; the step stays charged
         claim.answer.set_exception(Unavailable())
     return claim.answer

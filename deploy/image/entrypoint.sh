@@ -23,7 +23,7 @@ case "${1:-serve} ${2:-}" in
     [ $# -eq 0 ] || shift
     # A container's own addresses: who may reach them is decided where its ports are published.
     exec curator serve --dir "$CURATOR_DIR" --grpc-host 0.0.0.0 --grpc-port 50051 \
-        --rest-host 0.0.0.0 --rest-port 8080 "$@"
+        --rest-host 0.0.0.0 --rest-port 8080 --rest-health-port 8081 "$@"
     ;;
 "init ")
     prepare

@@ -20,7 +20,7 @@ def is_ready(folder: Path, port: int) -> tuple[bool, str]:
 
     Args:
         folder: The curator's, for the authority that signed its certificate.
-        port: Of REST.
+        port: Where the curator answers this and nothing else.
 
     Returns:
         Whether it takes steps, and its words or why there are none.
@@ -39,7 +39,7 @@ def is_ready(folder: Path, port: int) -> tuple[bool, str]:
 
 def main() -> int:
     """Say what the curator says."""
-    port = int(sys.argv[1]) if len(sys.argv) > 1 else 8080
+    port = int(sys.argv[1]) if len(sys.argv) > 1 else 8081
     ready, words = is_ready(Path(os.environ["CURATOR_DIR"]), port)
     sys.stdout.write(words + "\n")
     return 0 if ready else 1

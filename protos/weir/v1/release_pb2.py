@@ -17,7 +17,7 @@ from protos.weir.v1 import run_pb2 as protos_dot_weir_dot_v1_dot_run__pb2
 from protos.weir.v1 import tensor_pb2 as protos_dot_weir_dot_v1_dot_tensor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cprotos/weir/v1/release.proto\x12\x07weir.v1\x1a\x18protos/weir/v1/run.proto\x1a\x1bprotos/weir/v1/tensor.proto\"\xa1\x01\n\x0bStepRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0c\n\x04step\x18\x02 \x01(\x04\x12\x1f\n\x06images\x18\x03 \x01(\x0b\x32\x0f.weir.v1.Tensor\x12\x1f\n\x06labels\x18\x04 \x01(\x0b\x32\x0f.weir.v1.Tensor\x12!\n\x08\x66\x65\x61tures\x18\x05 \x01(\x0b\x32\x0f.weir.v1.Tensor\x12\x0f\n\x07weights\x18\x06 \x01(\x0c\">\n\rGradientBlock\x12\x1f\n\x06values\x18\x01 \x01(\x0b\x32\x0f.weir.v1.Tensor\x12\x0c\n\x04grid\x18\x02 \x01(\x01\"\x85\x01\n\x0cStepResponse\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0c\n\x04step\x18\x02 \x01(\x04\x12(\n\x08gradient\x18\x03 \x03(\x0b\x32\x16.weir.v1.GradientBlock\x12\x15\n\rspent_epsilon\x18\x04 \x01(\x01\x12\x16\n\x0e\x62udget_epsilon\x18\x05 \x01(\x01\"(\n\x16\x44ownloadReleaseRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\"\x8c\x01\n\x17\x44ownloadReleaseResponse\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x64\x61taset\x18\x02 \x01(\t\x12(\n\x06\x63hoice\x18\x03 \x01(\x0b\x32\x18.weir.v1.MechanismChoice\x12&\n\x06\x62locks\x18\x04 \x03(\x0b\x32\x16.weir.v1.GradientBlockb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cprotos/weir/v1/release.proto\x12\x07weir.v1\x1a\x18protos/weir/v1/run.proto\x1a\x1bprotos/weir/v1/tensor.proto\"\xbe\x01\n\x0bStepRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0c\n\x04step\x18\x02 \x01(\x04\x12\x1f\n\x06images\x18\x03 \x01(\x0b\x32\x0f.weir.v1.Tensor\x12\x1f\n\x06labels\x18\x04 \x01(\x0b\x32\x0f.weir.v1.Tensor\x12!\n\x08\x66\x65\x61tures\x18\x05 \x01(\x0b\x32\x0f.weir.v1.Tensor\x12\x0f\n\x07weights\x18\x06 \x01(\x0c\x12\x1b\n\x04part\x18\x07 \x01(\x0b\x32\r.weir.v1.Part\")\n\x04Part\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x13\n\x0btotal_bytes\x18\x02 \x01(\x04\">\n\rGradientBlock\x12\x1f\n\x06values\x18\x01 \x01(\x0b\x32\x0f.weir.v1.Tensor\x12\x0c\n\x04grid\x18\x02 \x01(\x01\"\x85\x01\n\x0cStepResponse\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0c\n\x04step\x18\x02 \x01(\x04\x12(\n\x08gradient\x18\x03 \x03(\x0b\x32\x16.weir.v1.GradientBlock\x12\x15\n\rspent_epsilon\x18\x04 \x01(\x01\x12\x16\n\x0e\x62udget_epsilon\x18\x05 \x01(\x01\"(\n\x16\x44ownloadReleaseRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\"\x8c\x01\n\x17\x44ownloadReleaseResponse\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x64\x61taset\x18\x02 \x01(\t\x12(\n\x06\x63hoice\x18\x03 \x01(\x0b\x32\x18.weir.v1.MechanismChoice\x12&\n\x06\x62locks\x18\x04 \x03(\x0b\x32\x16.weir.v1.GradientBlockb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -25,13 +25,15 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.weir.v1.release_pb2'
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_STEPREQUEST']._serialized_start=97
-  _globals['_STEPREQUEST']._serialized_end=258
-  _globals['_GRADIENTBLOCK']._serialized_start=260
-  _globals['_GRADIENTBLOCK']._serialized_end=322
-  _globals['_STEPRESPONSE']._serialized_start=325
-  _globals['_STEPRESPONSE']._serialized_end=458
-  _globals['_DOWNLOADRELEASEREQUEST']._serialized_start=460
-  _globals['_DOWNLOADRELEASEREQUEST']._serialized_end=500
-  _globals['_DOWNLOADRELEASERESPONSE']._serialized_start=503
-  _globals['_DOWNLOADRELEASERESPONSE']._serialized_end=643
+  _globals['_STEPREQUEST']._serialized_end=287
+  _globals['_PART']._serialized_start=289
+  _globals['_PART']._serialized_end=330
+  _globals['_GRADIENTBLOCK']._serialized_start=332
+  _globals['_GRADIENTBLOCK']._serialized_end=394
+  _globals['_STEPRESPONSE']._serialized_start=397
+  _globals['_STEPRESPONSE']._serialized_end=530
+  _globals['_DOWNLOADRELEASEREQUEST']._serialized_start=532
+  _globals['_DOWNLOADRELEASEREQUEST']._serialized_end=572
+  _globals['_DOWNLOADRELEASERESPONSE']._serialized_start=575
+  _globals['_DOWNLOADRELEASERESPONSE']._serialized_end=715
 # @@protoc_insertion_point(module_scope)

@@ -30,6 +30,7 @@ class StepRequest(_message.Message):
     LABELS_FIELD_NUMBER: _builtins.int
     FEATURES_FIELD_NUMBER: _builtins.int
     WEIGHTS_FIELD_NUMBER: _builtins.int
+    PART_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     step: _builtins.int
     """Counted from 1; the same step with the same tensors gets the same bytes."""
@@ -47,6 +48,12 @@ class StepRequest(_message.Message):
     def features(self) -> _tensor_pb2.Tensor:
         """For a mechanism on features, instead of images and labels: float32, (rows, features), finite."""
 
+    @_builtins.property
+    def part(self) -> Global___Part:
+        """In StreamSteps, instead of all others: a piece of a StepRequest that is larger than the run's
+        part_bytes. The pieces of one request follow each other.
+        """
+
     def __init__(
         self,
         *,
@@ -56,14 +63,39 @@ class StepRequest(_message.Message):
         labels: _tensor_pb2.Tensor | None = ...,
         features: _tensor_pb2.Tensor | None = ...,
         weights: _builtins.bytes = ...,
+        part: Global___Part | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["features", b"features", "images", b"images", "labels", b"labels"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["features", b"features", "images", b"images", "labels", b"labels", "part", b"part"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["features", b"features", "images", b"images", "labels", b"labels", "run_id", b"run_id", "step", b"step", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["features", b"features", "images", b"images", "labels", b"labels", "part", b"part", "run_id", b"run_id", "step", b"step", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StepRequest: _TypeAlias = StepRequest  # noqa: Y015
+
+@_typing.final
+class Part(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DATA_FIELD_NUMBER: _builtins.int
+    TOTAL_BYTES_FIELD_NUMBER: _builtins.int
+    data: _builtins.bytes
+    """The next bytes of the encoded StepRequest."""
+    total_bytes: _builtins.int
+    """Of the whole encoding, the same in each of its pieces."""
+    def __init__(
+        self,
+        *,
+        data: _builtins.bytes = ...,
+        total_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "total_bytes", b"total_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Part: _TypeAlias = Part  # noqa: Y015
 
 @_typing.final
 class GradientBlock(_message.Message):

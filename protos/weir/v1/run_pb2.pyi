@@ -346,6 +346,7 @@ class RunState(_message.Message):
     CLOSE_REASON_FIELD_NUMBER: _builtins.int
     BUDGET_FIELD_NUMBER: _builtins.int
     CERTIFICATE_FIELD_NUMBER: _builtins.int
+    PART_BYTES_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     dataset: _builtins.str
     status: Global___RunStatus.ValueType
@@ -358,6 +359,8 @@ class RunState(_message.Message):
     """Why a closed run was closed."""
     certificate: _builtins.str
     """Of a closed run: its privacy certificate, JSON signed with the curator's Ed25519 key."""
+    part_bytes: _builtins.int
+    """A StepRequest of more bytes comes in pieces of at most so many; 0: this curator takes it whole."""
     @_builtins.property
     def choice(self) -> Global___MechanismChoice: ...
     @_builtins.property
@@ -375,10 +378,11 @@ class RunState(_message.Message):
         close_reason: _builtins.str = ...,
         budget: _budget_pb2.BudgetStatement | None = ...,
         certificate: _builtins.str = ...,
+        part_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "choice", b"choice"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "certificate", b"certificate", "choice", b"choice", "close_reason", b"close_reason", "dataset", b"dataset", "next_step", b"next_step", "num_steps", b"num_steps", "run_id", b"run_id", "status", b"status", "used_steps", b"used_steps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "certificate", b"certificate", "choice", b"choice", "close_reason", b"close_reason", "dataset", b"dataset", "next_step", b"next_step", "num_steps", b"num_steps", "part_bytes", b"part_bytes", "run_id", b"run_id", "status", b"status", "used_steps", b"used_steps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

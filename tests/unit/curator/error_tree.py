@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from curator.errors import BudgetExhausted, BudgetNumbers, CuratorError, TooFast
+from curator.errors import BudgetExhausted, CuratorError, TooFast
+from curator.privacy.budget import BudgetNumbers
 
 NUMBERS = BudgetNumbers(budget=10.0, spent=1.5, reserved=9.5, asked=11.0, remaining=0.5, delta=1e-5)
 

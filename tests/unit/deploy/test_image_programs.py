@@ -58,7 +58,10 @@ def test_the_stewards_configuration_is_left_as_it_is(
     assert path.read_text() == "# mine\n"
 
 
-SERVE = "--grpc-host 0.0.0.0 --grpc-port 50051 --rest-host 0.0.0.0 --rest-port 8080"
+SERVE = (
+    "--grpc-host 0.0.0.0 --grpc-port 50051 --rest-host 0.0.0.0 --rest-port 8080 "
+    "--rest-health-port 8081"
+)
 
 
 @pytest.mark.parametrize(

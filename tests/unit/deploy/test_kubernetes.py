@@ -78,9 +78,9 @@ def test_the_curator_is_asked_over_tls_whether_it_lives_and_takes_steps(variant:
     (container,) = stateful_set(variant)["spec"]["template"]["spec"]["containers"]
     for probe, path in (("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")):
         asked = container[probe]["httpGet"]
-        assert (asked["scheme"], asked["path"], asked["port"]) == ("HTTPS", path, "rest")
+        assert (asked["scheme"], asked["path"], asked["port"]) == ("HTTPS", path, "health")
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    assert ports == {"grpc": 50051, "rest": 8080}
+    assert ports == {"grpc": 50051, "rest": 8080, "health": 8081}
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

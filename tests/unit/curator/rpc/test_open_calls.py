@@ -10,6 +10,7 @@ import pytest
 from curator.errors import TooManyCalls, Unavailable
 from curator.rpc.messages import Messages
 from curator.rpc.open_calls import CALLS_PER_CALLER, OpenCalls, Patience
+from curator.rpc.room import Room
 from curator.service.caller import Caller, Role
 
 
@@ -98,18 +99,20 @@ def test_a_stream_that_never_waits_takes_no_message_when_stopping() -> None:
     """Its client has the next one sent already, so there is nothing to cancel."""
 
     class Anyone:
-        def caller(self, _: Any) -> str:
-            return "alice"
+        def caller(self, _: Any) -> Caller:
+            return alice
 
+    alice = caller("alice")
     patience = Patience(lambda: False, Seconds())
     messages = Messages(
         authenticator=cast("Any", Anyone()),
         patience=patience,
+        room=Room(100),
         credentials=cast("Any", None),
-        caller=cast("Any", "alice"),
+        caller=alice,
     )
     sent = iter([b"1", b"2", b"3"])
-    received = messages.received(sent, cast("Any", Call()), lambda data: data, 10.0)
+    received = messages.received(sent, cast("Any", Call()), lambda data: data, lambda: 10.0)
     assert next(received) == b"1"
     patience.stop()
     with pytest.raises(Unavailable):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import grpc
 import pytest
 
-from curator.errors import BudgetExhausted, BudgetNumbers, CuratorError
+from curator.errors import BudgetExhausted, CuratorError
+from curator.privacy.budget import BudgetNumbers
 from curator.rpc.status import STATUS, encode_refusal, status_text
 from tests.unit.curator.error_tree import tree
 

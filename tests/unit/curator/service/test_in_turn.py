@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -42,12 +43,22 @@ def test_those_who_wait_are_served_in_the_order_of_coming() -> None:
     for number in range(8):
         waiting.append(threading.Thread(target=executor.submit, args=(order.append, number)))
         waiting[-1].start()
-        while len(executor._queue) <= number:
+        while executor._turns.num_waiting <= number:
             assert not release.wait(0.001)
     release.set()
     for thread in (first, *waiting):
         thread.join(SECONDS)
     assert order == list(range(8))
+
+
+def test_a_pool_computes_for_those_inside() -> None:
+    with (
+        ThreadPoolExecutor(1) as pool,
+        InTurn(1, pool=pool) as executor,
+    ):
+        assert executor.submit(threading.get_ident).result() != threading.get_ident()
+        with pytest.raises(ZeroDivisionError):
+            executor.submit(lambda: 1 // 0).result()
 
 
 def test_no_more_than_so_many_compute_at_once() -> None:
@@ -73,15 +84,16 @@ def test_no_more_than_so_many_compute_at_once() -> None:
 
 def test_shutting_down_waits_for_all_and_takes_no_more() -> None:
     executor, release, done = InTurn(1), threading.Event(), list[str]()
+    begun = threading.Event()
 
     def slow() -> None:
+        begun.set()
         release.wait(SECONDS)
         done.append("slow")
 
     thread = threading.Thread(target=executor.submit, args=(slow,))
     thread.start()
-    while executor._free:
-        assert not release.wait(0.001)
+    assert begun.wait(SECONDS)
     threading.Timer(0.05, release.set).start()
     executor.shutdown()
     assert done == ["slow"]
