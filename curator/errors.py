@@ -114,10 +114,7 @@ class UnknownDataset(RequestError):
 
     reason = "UNKNOWN_DATASET"
     public_message = "There is no such data set for you."
-    remedy = (
-        "List the data sets with 'analyst budget' and check the name; --dataset NAME asks for "
-        "another one than the recipe does."
-    )
+    remedy = "List the data sets with 'analyst budget', and name one of them with --dataset NAME."
 
 
 class UnknownRun(RequestError):

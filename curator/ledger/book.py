@@ -49,7 +49,8 @@ class Book:
             UnknownDataset: If it is not here.
         """
         if name not in self.datasets:
-            raise UnknownDataset
+            msg = f"no data set is named {name!r}"
+            raise UnknownDataset(msg)
         return self.datasets[name]
 
     def run(self, run_id: str) -> RunState:

@@ -117,7 +117,8 @@ class Context:
         if dataset is None:
             dataset = self.load(name)
             if dataset is None:
-                raise UnknownDataset
+                msg = f"no data set is named {name!r}"
+                raise UnknownDataset(msg)
             self.datasets[name] = dataset
         return dataset
 
