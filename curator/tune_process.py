@@ -21,7 +21,7 @@ from typing import Final
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of mallopt, in glibc's malloc.h
 _ARENA_MAX: Final = -8
 _ARENAS: Final = 4
-_SWITCH_SECONDS: Final = 0.0005
+_SWITCH_SECONDS: Final = 0.0001
 _KEPT_BYTES: Final = 32 << 20  # the most that glibc takes as a threshold
 
 

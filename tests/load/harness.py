@@ -20,7 +20,7 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.sharedctypes import Synchronized
@@ -94,6 +94,23 @@ class Target:
 
 Attack = Callable[[Target, float], Any]
 """Loads a curator until a monotonic time; what it returns is reported."""
+
+
+Work = Callable[[Target, str, float, "Counter[str]"], None]
+
+
+def together(work: Work, target: Target, names: Iterable[str], until: float) -> dict[str, int]:
+    """Do the same for several callers at once, or several times for one; return what is counted."""
+    told: Counter[str] = Counter()
+    threads = [
+        threading.Thread(target=work, args=(target, name, until, told), daemon=True)
+        for name in names
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return dict(told)
 
 
 def resident_mib(pid: int) -> float:

@@ -6,13 +6,12 @@ Usage: python -m tests.load.many_runs
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from collections import Counter
 from typing import Final
 
 from analyst.errors import AnalystError
-from tests.load.harness import CHEAP_SINKHORN, Target, main
+from tests.load.harness import CHEAP_SINKHORN, Target, main, together
 
 _AT_ONCE: Final = 8
 
@@ -28,16 +27,7 @@ def _open(target: Target, name: str, until: float, told: Counter[str]) -> None:
 
 
 def attack(target: Target, until: float) -> dict[str, int]:
-    told: Counter[str] = Counter()
-    threads = [
-        threading.Thread(target=_open, args=(target, target.attackers[0], until, told))
-        for _ in range(_AT_ONCE)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return dict(told)
+    return together(_open, target, target.attackers[:1] * _AT_ONCE, until)
 
 
 if __name__ == "__main__":

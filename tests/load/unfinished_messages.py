@@ -9,14 +9,13 @@ Usage: python -m tests.load.unfinished_messages
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from collections import Counter
 from contextlib import suppress
 from typing import Any, Final
 
 from protos.weir.v1 import release_pb2
-from tests.load.harness import Target, main
+from tests.load.harness import Target, main, together
 from tests.load.http2 import Connection, message
 
 _MIB: Final = 1 << 20
@@ -58,16 +57,7 @@ def _keep_open(target: Target, name: str, until: float, told: Counter[str]) -> N
 
 
 def attack(target: Target, until: float) -> dict[str, int]:
-    told: Counter[str] = Counter()
-    threads = [
-        threading.Thread(target=_keep_open, args=(target, name, until, told))
-        for name in target.attackers
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return dict(told)
+    return together(_keep_open, target, target.attackers, until)
 
 
 if __name__ == "__main__":
