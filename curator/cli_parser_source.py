@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 SOURCES = """\
-SOURCE is a folder with a subfolder of image files (PNG, JPEG, BMP, TIFF, WebP, GIF) for each class,
-a folder of image files with --labels FILE, an .npz file, two IDX files IMAGES,LABELS (also .gz), a
-folder with MNIST's file names, sklearn:digits or sklearn:digits-private.
+SOURCE is a folder with a subfolder of image files (PNG, JPEG, BMP, TIFF, WebP, GIF; HEIC with the
+extra heif) for each class, a folder of image files with --labels FILE, an .npz file, two IDX files
+IMAGES,LABELS (also .gz), a folder with MNIST's file names, sklearn:digits or
+sklearn:digits-private.
 """
 _CHECK_HELP = f"""\
 Decode everything once and report what is there: for you alone, and nothing is written.
