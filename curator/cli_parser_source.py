@@ -50,6 +50,11 @@ def add_source_commands(actions: Commands) -> None:
     add.add_argument("source", metavar="SOURCE")
     add.add_argument("--dir", type=Path, required=True, help="the curator's folder")
     _declarations(add)
+    add.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="check all that is checked, and write nothing",
+    )
     add_reading(add).add_argument(
         "--max-level", type=int, default=255, help="level of a white pixel (%(default)s)"
     )
