@@ -34,11 +34,13 @@ class Book:
 
     `settled` counts the uses of the closed runs, of which `runs` may lack some or all, by data set
     and analyst: nothing about a closed run changes any more, so it need not be looked at again.
+    `asked` are the data sets on which a run was ever opened, as far as that is asked for.
     """
 
     datasets: dict[str, DatasetState] = field(default_factory=dict)
     runs: dict[str, RunState] = field(default_factory=dict)
     settled: dict[tuple[str, str], dict[Cost, int]] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)
 
     def dataset(self, name: str) -> DatasetState:
         """Return one data set.
@@ -149,9 +151,20 @@ class Book:
             closed_at="",
         )
         self.runs[opening.run_id] = state
+        self.asked.add(opening.dataset)
         return state
 
     def _decide(self, decision: entries.Decision) -> DatasetState:
+        """Let the steward decide.
+
+        Raises:
+            LedgerConflict: If an erased data set is said never to have been asked, and was.
+        """
+        if isinstance(decision, entries.StatusSet) and not decision.asked:
+            added = self.dataset(decision.dataset).added
+            if decision.dataset in self.asked or not added.is_zero:
+                msg = "a run was opened on this data set: ask again, and it is erased as one"
+                raise LedgerConflict(msg)
         state = decided(self.dataset(decision.dataset), decision)
         self.datasets[decision.dataset] = state
         return state

@@ -92,6 +92,12 @@ def load_datasets(connection: Connection, name: str | None = None) -> dict[str, 
     return found
 
 
+def load_asked(connection: Connection, dataset: str) -> set[str]:
+    """Return the data set if a run was ever opened on it, else nothing."""
+    column = schema.runs.c.dataset
+    return set(connection.execute(select(column).where(column == dataset).limit(1)).scalars())
+
+
 def load_runs(
     connection: Connection,
     *,

@@ -148,6 +148,7 @@ class SqlLedger(SqlReadings):
 
         def work(connection: Connection) -> DatasetState:
             book = Book(datasets=rows.load_datasets(connection, decision.dataset))
+            book.asked = rows.load_asked(connection, decision.dataset)
             self._append(connection, book, decision)
             state = book.dataset(decision.dataset)
             rows.update_dataset(connection, state)
