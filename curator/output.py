@@ -2,6 +2,7 @@
 
 A character that the terminal cannot show is written as an escape. A full disk or a reader that has
 gone is noted once; what follows is dropped. A command that only reads is stopped there instead.
+Standard error, where a curator that serves writes its log, is tried again each time.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ class OutputLost(Exception):
 class Output:
     """A text stream that raises nothing, or `OutputLost` where `stops` is set."""
 
-    def __init__(self, stream: TextIO | None) -> None:
+    def __init__(self, stream: TextIO | None, *, tries_again: bool = False) -> None:
         """Wrap a stream.
 
         Args:
             stream: As Python opened it; None where the process was started without.
+            tries_again: Whether it is written to again after a failure.
         """
         self._stream = stream
+        self._tries_again = tries_again
         self.stops = False
         self.failure: Exception | None = None
         with suppress(AttributeError, OSError, ValueError):  # one that cannot, or was closed
@@ -86,25 +89,32 @@ class Output:
         Raises:
             OutputLost: If that is to stop the command.
         """
-        self.failure = problem
-        if self._stream in {sys.__stdout__, sys.__stderr__}:
-            with suppress(
-                OSError, ValueError
-            ):  # else Python flushes it again at its end, and fails
-                nowhere = os.open(os.devnull, os.O_WRONLY)
-                os.dup2(nowhere, self._open_stream().fileno())
-                os.close(nowhere)
+        if not self._tries_again:
+            self.failure = problem
         if self.stops:
             raise OutputLost from problem
+
+    def end(self) -> None:
+        """Leave nothing that Python would try to write at its end, and turn into its exit code."""
+        with suppress(AttributeError, OSError, ValueError):
+            try:
+                self._open_stream().flush()
+            except OSError:
+                if self._stream in {sys.__stdout__, sys.__stderr__}:
+                    nowhere = os.open(os.devnull, os.O_WRONLY)
+                    os.dup2(nowhere, self._open_stream().fileno())
+                    os.close(nowhere)
 
 
 @contextmanager
 def steady_output() -> Iterator[Output]:
     """Let nothing that a command prints end it; give what became of standard output."""
     before = sys.stdout, sys.stderr
-    output = Output(sys.stdout)
-    sys.stdout, sys.stderr = cast("TextIO", output), cast("TextIO", Output(sys.stderr))
+    output, errors = Output(sys.stdout), Output(sys.stderr, tries_again=True)
+    sys.stdout, sys.stderr = cast("TextIO", output), cast("TextIO", errors)
     try:
         yield output
     finally:
+        output.end()
+        errors.end()
         sys.stdout, sys.stderr = before

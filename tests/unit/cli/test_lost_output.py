@@ -76,7 +76,7 @@ def is_registered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> bool:
 def test_a_terminal_of_few_letters_gets_escapes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    done = started(added(tmp_path), subprocess.PIPE, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    done = started(added(tmp_path), subprocess.PIPE, PYTHONIOENCODING="ascii", PYTHONUTF8="1")
     assert done.returncode == ExitCode.OK, done.stderr
     assert rb"\u60a3\u8005 1" in done.stdout
     assert is_registered(tmp_path, capsys)
@@ -208,6 +208,26 @@ def test_a_stream_notes_its_first_failure_and_drops_the_rest(module: ModuleType)
     with pytest.raises(module.OutputLost) as caught:
         output.write("a")
     assert isinstance(caught.value.__cause__, BrokenPipeError)
+
+
+@pytest.mark.parametrize("module", OUTPUTS, ids=lambda module: module.__name__)
+def test_a_log_goes_on_once_there_is_room_again(module: ModuleType) -> None:
+    lost = Lost()
+    output = module.Output(lost, tries_again=True)
+    output.write("a")
+    output.write("b")
+    assert (lost.tries, output.failure) == (2, None)
+
+
+def test_standard_error_that_nobody_reads_changes_no_exit_code(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        argv = [sys.executable, "-m", "curator.cli", "analyst", "list", "--dir", str(tmp_path)]
+        done = subprocess.run(argv, check=False, stderr=writer, capture_output=False, timeout=300)
+        assert done.returncode == ExitCode.FAILED  # and not what Python returns of itself
+    finally:
+        os.close(writer)
 
 
 def test_both_programs_print_alike() -> None:
