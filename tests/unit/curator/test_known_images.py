@@ -270,13 +270,14 @@ def test_a_trial_says_what_adding_would_say_and_writes_nothing(folder: CuratorFo
     tried = trial(folder, "second", images(range(10, 30)))
     assert everything(folder.root) == before
     assert "10 of 20 images are also in 'first'" in tried.lines
-    for name, levels, choices, words in (
+    refused: list[tuple[str, np.ndarray, dict[str, Any], str]] = [
         ("first", images(range(100, 130)), {}, "registered already"),
         ("second", images(range(COUNT)), {}, "the same images"),
         ("second", images(range(1, COUNT)), {}, "more than --max-shared"),
         ("second", images(range(100, 130)), {"favourite": 3.3333}, "order 3.33333? is none of"),
         ("second", np.full((4, 4, 4), 17), {}, "level 17"),
-    ):
+    ]
+    for name, levels, choices, words in refused:
         for carry_out in (try_dataset, add_dataset):
             with pytest.raises(ValueError, match=words):
                 add(folder, name, levels, carry_out=carry_out, **choices)

@@ -19,18 +19,17 @@ def test_what_init_makes_is_the_stewards_own(folder: CuratorFolder) -> None:
 def test_what_was_not_handed_over_is_named_until_it_is_removed(
     folder: CuratorFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    places = [None, folder.identity / "bob.credentials.json", folder.root / "c.credentials.json"]
-    for name, out in zip(("ann", "bob", "cid"), places, strict=True):
+    places = [folder.identity / "bob.credentials.json", folder.root / "c.credentials.json"]
+    for name, out in zip(("ann", "bob", "cid"), (None, *places), strict=True):
         folder.add_analyst(name, out)
     for path in folder.root.glob("**/*.credentials.json"):
         path.chmod(0)  # by name alone
     finding = handed_over(Subject.of(folder.root))
-    left = [folder.root / "analysts" / "ann.credentials.json", *places[1:]]
+    left = [folder.root / "analysts" / "ann.credentials.json", *places]
     assert finding.state is State.ATTENTION
     assert finding.facts["left"] == sorted(map(str, left))
     assert "remove" in finding.next_step
     for path in left:
-        assert path is not None
         path.unlink()
     assert handed_over(Subject.of(folder.root)).state is State.OK
     assert main(["analyst", "add", "dan", "--dir", str(folder.root)]) == ExitCode.OK
