@@ -38,6 +38,7 @@ from analyst.errors import (
 )
 from analyst.evaluation.errors import EvaluationError, ImageFileError
 from analyst.os_words import in_words
+from analyst.output import Output, OutputLost, steady_output
 from analyst.recipes.errors import RecipeError
 from analyst.screen import Screen
 from analyst.training.errors import CheckpointError
@@ -49,6 +50,10 @@ from analyst.training.ports import BarrierPort
 from analyst.training.statements import explain_refusal
 from analyst.tune_process import tune_process
 
+_READING = frozenset({
+    ("runs", None), ("budget", None), ("recipes", None), ("completion", None),
+    ("certificate", "verify"), ("adapt", "test"),
+})  # fmt: skip
 _CLIENT_PATIENCE_S = 3.0  # longer outages are the training loop's: it listens to signals
 
 _EXIT_CODES: tuple[tuple[type[AnalystError], ExitCode], ...] = (
@@ -82,11 +87,24 @@ def main(argv: Sequence[str] | None = None, *, connect: Connect | None = None) -
     Raises:
         AnalystError: Only with --debug; otherwise it becomes a message and an exit code.
     """
+    with steady_output() as output:
+        return _main(argv, connect, output)
+
+
+def _main(argv: Sequence[str] | None, connect: Connect | None, output: Output) -> int:
     arguments = parse(argv)
+    output.stops = only_reads(arguments)
     tune_process()
     screen = Screen.of(arguments)
     try:
-        return _run(arguments, connect or partial(_connect, screen), screen)
+        code = _run(arguments, connect or partial(_connect, screen), screen)
+        output.flush()
+    except OutputLost as lost:
+        if isinstance(lost.__cause__, BrokenPipeError):  # such as 'head', which has seen enough
+            return ExitCode.OK
+        screen.warn(f"error: standard output cannot be written ({output.why_lost})")
+        screen.warn("what to do: give it another place, then run the same command again")
+        return ExitCode.FILES
     except AnalystError as error:
         if arguments.debug:
             raise
@@ -96,13 +114,37 @@ def main(argv: Sequence[str] | None = None, *, connect: Connect | None = None) -
         screen.warn(f"interrupted{whole}")
         say_how_to_resume(arguments, screen)
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:  # whoever reads has gone, such as 'head'
-        sys.stderr.close()
-        return ExitCode.OK
     except Exception as error:  # the edge: no traceback without --debug
         if arguments.debug:
             raise
         return _report_surprise(error, arguments, screen)
+    return _done(code, arguments, output, screen)
+
+
+def _done(
+    code: ExitCode, arguments: argparse.Namespace, output: Output, screen: Screen
+) -> ExitCode:
+    """Return how a command ended that was carried out; say so where its own words were lost."""
+    if output.failure is None:
+        return code
+    name = " ".join(filter(None, (arguments.command, getattr(arguments, "action", None))))
+    of = getattr(arguments, "run_id", None) or getattr(arguments, "out", None)
+    screen.warn(
+        f"'{name}'{f' of {of}' if of else ''} is done and stays done; only what it printed was "
+        f"lost ({output.why_lost}): do not run it again"
+    )
+    return ExitCode.OUTPUT_LOST if code is ExitCode.OK else code
+
+
+def only_reads(arguments: argparse.Namespace) -> bool:
+    """Return whether a command leaves nothing behind but what it prints.
+
+    Args:
+        arguments: Of its command line.
+    """
+    if arguments.command == "plan":
+        return arguments.plot in {None, "-"}
+    return (arguments.command, getattr(arguments, "action", None)) in _READING
 
 
 def _report_surprise(error: Exception, arguments: argparse.Namespace, screen: Screen) -> ExitCode:

@@ -53,6 +53,7 @@ class ExitCode(IntEnum):
     PROTOCOL = 8  # the curator's answer makes no sense: versions differ
     REHEARSAL = 9  # the certificate is of a rehearsal: it holds, and it promises nothing
     UNKNOWN_SIGNER = 10  # the signature holds, and nothing was given that says whose it is
+    OUTPUT_LOST = 11  # done, and durable; what it printed could not be written
     INTERRUPTED = 130  # SIGINT or SIGTERM; a checkpoint was saved
 
 

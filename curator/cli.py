@@ -23,6 +23,7 @@ from curator.ledger.problems import (
     LedgerRestored,
 )
 from curator.os_words import in_words
+from curator.output import Output, OutputLost, steady_output
 
 
 class ExitCode(IntEnum):
@@ -34,14 +35,20 @@ class ExitCode(IntEnum):
     LEDGER = 3  # the ledger is locked, broken, restored from a copy, or of a newer version
     PORT = 4  # a port cannot be bound
     ATTENTION = 5  # 'curator doctor' found something that somebody should look at
+    OUTPUT_LOST = 6  # done, and durable; what it printed could not be written
     INTERRUPTED = 130  # Ctrl-C
 
 
+_READING = frozenset({
+    "dataset check", "dataset list", "analyst list", "budget", "plan", "ledger show",
+    "ledger verify", "accountant explain", "audit", "doctor", "key", "completion",
+})  # fmt: skip
+_SERVING = frozenset({"serve", "rehearse"})  # whose ready line is no answer
 _WORLD = (OSError, sqlite3.Error, MemoryError)  # a full disk: no fault of this program
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command.
+    """Run one command; what it did is told by the exit code, whatever becomes of its output.
 
     Args:
         argv: Arguments without the program's name; the process's by default.
@@ -49,26 +56,67 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         An exit code.
     """
+    with steady_output() as output:
+        return _main(argv, output)
+
+
+def _main(argv: Sequence[str] | None, output: Output) -> int:
     parser = build_parser()
     if "_ARGCOMPLETE" in os.environ:
         import argcomplete  # only a shell that completes asks for it
 
         argcomplete.autocomplete(parser)
     arguments = parse_or_suggest(parser, argv)
+    output.stops = only_reads(arguments)
     forbid_core_dumps()
     try:
         command(arguments.command)(arguments)
+        output.flush()
     except KeyboardInterrupt:
         sys.stderr.write("curator: interrupted\n")
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:  # whoever reads has gone, such as 'head'
-        sys.stderr.close()
-        return ExitCode.OK
+    except OutputLost as lost:
+        if isinstance(lost.__cause__, BrokenPipeError):  # such as 'head', which has seen enough
+            return ExitCode.OK
+        sys.stderr.write(
+            f"curator: standard output cannot be written ({output.why_lost}): give it another "
+            "place, then run the same command again\n"
+        )
+        return ExitCode.FAILED
     except Exception as problem:  # the edge: no traceback without --debug
         if arguments.debug:
             raise
         return _report(problem, _place(arguments, problem))
-    return ExitCode.OK
+    return _done(arguments, output)
+
+
+def _done(arguments: Namespace, output: Output) -> int:
+    """Return how a command ended that was carried out; say so where its own words were lost."""
+    if output.failure is None or arguments.command in _SERVING:
+        return ExitCode.OK
+    of = getattr(arguments, "name", None) or getattr(arguments, "dir", None) or ""
+    sys.stderr.write(
+        f"curator: '{arguments.command}' of {of} is done and stays done; only what it printed was "
+        f"lost ({output.why_lost}): do not run it again\n"
+    )
+    return ExitCode.OUTPUT_LOST
+
+
+def only_reads(arguments: Namespace) -> bool:
+    """Return whether a command leaves nothing behind but what it prints.
+
+    Args:
+        arguments: Of its command line.
+    """
+    match arguments.command:
+        case "dataset policy":
+            return not (arguments.set or arguments.clear)
+        case "dataset add":
+            return bool(arguments.dry_run)
+        case "ledger export":
+            return arguments.out is None
+        case name:
+            return name in _READING
 
 
 def _report(problem: Exception, where: str) -> int:

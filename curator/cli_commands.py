@@ -57,7 +57,10 @@ def _hand_over(arguments: Namespace, make: Callable[..., Path]) -> None:
     except ValueError as problem:
         raise UsageProblem(str(problem)) from None
     screen = Screen.of(arguments)
-    screen.tell(f"hand {path} to {arguments.name} over a safe channel; it cannot be shown again")
+    screen.tell(
+        f"hand {path} to {arguments.name} over a safe channel, then remove it here; it cannot be "
+        "shown again, and 'curator doctor' finds what was left in the folder"
+    )
     screen.answer({"name": arguments.name, "credentials": str(path)})
 
 

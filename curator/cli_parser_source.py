@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 SOURCES = """\
-SOURCE is a folder with a subfolder of image files (PNG, JPEG, BMP, TIFF, WebP, GIF) for each class,
-a folder of image files with --labels FILE, an .npz file, two IDX files IMAGES,LABELS (also .gz), a
-folder with MNIST's file names, sklearn:digits or sklearn:digits-private.
+SOURCE is a folder with a subfolder of image files (PNG, JPEG, BMP, TIFF, WebP, GIF; HEIC with the
+extra heif) for each class, a folder of image files with --labels FILE, an .npz file, two IDX files
+IMAGES,LABELS (also .gz), a folder with MNIST's file names, sklearn:digits or
+sklearn:digits-private.
 """
 _CHECK_HELP = f"""\
 Decode everything once and report what is there: for you alone, and nothing is written.
@@ -49,6 +50,11 @@ def add_source_commands(actions: Commands) -> None:
     add.add_argument("source", metavar="SOURCE")
     add.add_argument("--dir", type=Path, required=True, help="the curator's folder")
     _declarations(add)
+    add.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="check all that is checked, and write nothing",
+    )
     add_reading(add).add_argument(
         "--max-level", type=int, default=255, help="level of a white pixel (%(default)s)"
     )

@@ -18,6 +18,7 @@ from curator.cli_recipe import favourite_of_recipe
 from curator.data.capacity import capacity_warning
 from curator.data.conversion import Conversion, Shape
 from curator.data.errors import SourceError
+from curator.data.naming import shown
 from curator.data.options import SourceOptions
 from curator.plain_words import first_problem
 from curator.privacy.adjacency import Unit
@@ -53,7 +54,7 @@ def _check_source(arguments: Namespace) -> None:
 
 
 def _add_dataset(arguments: Namespace) -> None:
-    from curator.add_dataset import Choices, add_dataset  # torch, seconds
+    from curator.add_dataset import Choices, add_dataset, try_dataset  # torch, seconds
     from curator.data.report import PRIVATE, report_lines
 
     folder = folder_of(arguments)
@@ -69,7 +70,8 @@ def _add_dataset(arguments: Namespace) -> None:
         "was, nothing is left of it"
     ):
         choices = Choices(favourite=favourite, most_shared=_share(arguments.max_shared))
-        added = add_dataset(
+        carry_out = try_dataset if arguments.dry_run else add_dataset
+        added = carry_out(
             folder, facts, arguments.source, options, progress_for(arguments), choices
         )
     warning = capacity_warning(facts)
@@ -78,17 +80,40 @@ def _add_dataset(arguments: Namespace) -> None:
     shared = {overlap.name: overlap.shared for overlap in added.overlaps}
     survey = added.survey.as_json() | {"shared": shared, "note": PRIVATE}
     screen = Screen.of(arguments)
-    screen.answer({"public": facts.model_dump(mode="json"), "private": survey})
+    answer = {"public": facts.model_dump(mode="json"), "private": survey}
+    screen.answer(answer | ({"added": False} if arguments.dry_run else {}))
     root = quote(str(folder.root))
     _, *report = report_lines(added.survey)  # the number of images is in the lines before
     screen.tell(
         *added.lines,
         *report,
-        f"{facts.name} added with budget ({facts.epsilon:g}, {facts.delta:g}), "
-        f"{facts.adjacency}; the lines above are private, the declared facts are public",
+        *_outcome(arguments, facts, root),
         *favours,
+    )
+
+
+def _outcome(arguments: Namespace, facts: DatasetFacts, root: str) -> tuple[str, ...]:
+    """Return what was done, and what to do next."""
+    budget = f"budget ({facts.epsilon:g}, {facts.delta:g}), {facts.adjacency}"
+    private = "the lines above are private, the declared facts are public"
+    if arguments.dry_run:
+        return (
+            f"{facts.name} would be added with {budget}; {private}",
+            "nothing was written: run the same command without --dry-run to add it",
+        )
+    return (
+        f"{facts.name} added with {budget}; {private}",
+        *_source_left(arguments.source),
         f"next: curator analyst add NAME --dir {root}; curator serve --dir {root}",
     )
+
+
+def _source_left(source: str) -> tuple[str, ...]:
+    """Return what to do with the images that were read, where they are files of the steward."""
+    if source.startswith("sklearn:"):
+        return ()
+    left = f"{shown(source)} is not needed any more and still holds the images"
+    return (f"{left}: remove it, or keep it where only its owner can read it",)
 
 
 def _share(part: float) -> float:

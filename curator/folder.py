@@ -17,7 +17,7 @@ from curator.identity.certificates import (
     create_certificates,
     issue_client_certificate,
 )
-from curator.identity.credentials import credentials_file
+from curator.identity.credentials import CREDENTIALS_ENDING, credentials_file
 from curator.identity.listen import TlsFiles
 from curator.identity.signing import SigningKey
 from curator.identity.tokens import TokenTable
@@ -78,6 +78,11 @@ class CuratorFolder:
     def identity(self) -> Path:
         """Keys, certificates and the table of callers."""
         return self.root / "identity"
+
+    @property
+    def steward_credentials(self) -> Path:
+        """The steward's own; those of others are handed over and leave the folder."""
+        return self.identity / f"{STEWARD}{CREDENTIALS_ENDING}"
 
     @property
     def fingerprint_key(self) -> Path:
@@ -207,7 +212,7 @@ class CuratorFolder:
         return place
 
     def _credentials(self, name: str) -> Path:
-        return self.root / "analysts" / f"{name}.credentials.json"
+        return self.root / "analysts" / f"{name}{CREDENTIALS_ENDING}"
 
     @contextmanager
     def _handing_over(
@@ -248,7 +253,7 @@ def initialise(root: Path) -> CuratorFolder:
     create_certificates(folder.identity, config.identity.host_names)
     if not folder.fingerprint_key.exists():
         write_private(folder.fingerprint_key, secrets.token_bytes(32))
-    steward = folder.identity / "steward.credentials.json"
+    steward = folder.steward_credentials
     if not steward.exists():
         folder.add_analyst(STEWARD, steward, role=Role.STEWARD)
     if not config.database and not folder.ledger.exists():

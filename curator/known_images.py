@@ -23,8 +23,11 @@ from curator.data.overlap import Overlap, SameImages, check_overlap
 from curator.data.store import open_store
 from curator.folder import CuratorFolder
 from curator.identity.certificates import write_private
+from curator.ledger.entries import StatusSet, decode
+from curator.ledger.ledger import Ledger
 from curator.ledger.records import DatasetState, DatasetStatus
 
+_ASKED: Final = '"asked":false'
 _HASHED: Final = (
     "the stored images of '{}' were hashed, as no hashes of this folder's key were there (earlier "
     "versions kept none): copies and near-copies of them are noticed from now on"
@@ -33,6 +36,38 @@ _NOT_HASHED: Final = (
     "the stored images of '{}' could not be hashed, so that copies of them will not be noticed: "
     "look at the disk and at the folder's permissions"
 )
+
+
+def was_asked(ledger: Ledger, state: DatasetState) -> bool:
+    """Return whether anything of a data set may have been released, as far as the ledger shows.
+
+    Args:
+        ledger: Where it is registered.
+        state: Of the data set.
+
+    Privacy:
+        A run that was opened counts, whether or not it took a step, and so does whatever an older
+        copy of the ledger may have forgotten.
+    """
+    return bool(ledger.runs(dataset=state.registration.name)) or not state.added.is_zero
+
+
+def that_count(ledger: Ledger) -> tuple[DatasetState, ...]:
+    """Return the data sets whose images are compared with new ones.
+
+    Left out are those of which an entry says that they were erased before any run was opened.
+
+    Args:
+        ledger: With all that were ever registered.
+    """
+    states = ledger.datasets()
+    erased = [state for state in states if state.status is DatasetStatus.ERASED]
+    never = {state.registration.name for state in erased if not was_asked(ledger, state)}
+    free = set[str]()
+    if never:
+        told = (decode(one.kind, one.body) for one in ledger.entries() if _ASKED in one.body)
+        free = {one.dataset for one in told if isinstance(one, StatusSet) and not one.asked}
+    return tuple(state for state in states if state.registration.name not in never & free)
 
 
 def complete_hashes(folder: CuratorFolder, name: str) -> tuple[str, ...]:
@@ -57,13 +92,15 @@ def complete_hashes(folder: CuratorFolder, name: str) -> tuple[str, ...]:
 class KnownImages:
     """The hashes of a folder's data sets."""
 
-    def __init__(self, folder: CuratorFolder) -> None:
+    def __init__(self, folder: CuratorFolder, *, writes: bool = True) -> None:
         """Take the folder.
 
         Args:
             folder: With its key.
+            writes: Whether hashes that are missing are kept; without, they are made each time.
         """
         self._folder = folder
+        self._writes = writes
         self._key = folder.fingerprint_key.read_bytes()
 
     def hashes(self, images: LabelledImages) -> Hashes:
@@ -105,10 +142,9 @@ class KnownImages:
         Raises:
             SourceError: If the stored images are damaged.
         """
-        if self._read(name) is not None:
-            return False
-        self.keep(name, image_hashes(open_store(self._folder.images(name)).levels, self._key))
-        return True
+        told: list[str] = []
+        self._had(name, told)
+        return bool(told)
 
     def compare(
         self,
@@ -117,12 +153,12 @@ class KnownImages:
         states: Iterable[DatasetState],
         most_shared: float,
     ) -> tuple[tuple[Overlap, ...], tuple[str, ...]]:
-        """Compare new images with those of every registered data set.
+        """Compare new images with those of registered data sets.
 
         Args:
             images: The new ones.
             hashes: Of the new ones.
-            states: Of all registered data sets.
+            states: As `that_count` returns them.
             most_shared: The part that may be shared.
 
         Returns:
@@ -149,8 +185,7 @@ class KnownImages:
                 told.append(self._compared_whole(name, images))
                 continue
             try:
-                if self.complete(name):
-                    told.append(_HASHED.format(name))
+                yield name, self._had(name, told)
             except SourceError as problem:
                 msg = (
                     f"the new images cannot be compared with those of '{name}', whose hashes are "
@@ -158,9 +193,20 @@ class KnownImages:
                     f"from the folder in which '{name}' was added, or erase '{name}'"
                 )
                 raise SourceError(msg) from None
-            known = self._read(name)
-            if known is not None:
-                yield name, known
+
+    def _had(self, name: str, told: list[str]) -> Hashes:
+        """Return the hashes of stored images, made now if they are not there.
+
+        Raises:
+            SourceError: If the stored images are damaged.
+        """
+        known = self._read(name)
+        if known is None:
+            known = image_hashes(open_store(self._folder.images(name)).levels, self._key)
+            if self._writes:
+                self.keep(name, known)
+                told.append(_HASHED.format(name))
+        return known
 
     def _compared_whole(self, name: str, images: LabelledImages) -> str:
         """Compare with an erased data set that has no hashes.

@@ -23,6 +23,7 @@ from curator.data.images import LabelledImages
 from curator.data.options import Progress, SourceOptions, no_progress
 from curator.data.source import ingest_source, is_image_folder, survey_source
 from curator.folder import CuratorFolder, NotInitialised, initialise
+from curator.identity.credentials import CREDENTIALS_ENDING
 from curator.new_file import check_new_folder
 from curator.open_ledger import open_ledger_reader
 from curator.plain_words import first_problem
@@ -92,7 +93,7 @@ def prepare_rehearsal(
     if name not in known:
         options = _complete(rehearsal, progress)
         add_dataset(folder, _facts(name, rehearsal, options), rehearsal.source, options, progress)
-    credentials = root / "analysts" / f"{ANALYST}.credentials.json"
+    credentials = root / "analysts" / f"{ANALYST}{CREDENTIALS_ENDING}"
     if not credentials.exists():
         folder.add_analyst(ANALYST)
     return Prepared(folder=folder, dataset=name, credentials=credentials)

@@ -18,7 +18,7 @@ from curator.administration.commands import (
 )
 from curator.administration.known import check_analyst, known_dataset
 from curator.folder import CuratorFolder
-from curator.known_images import complete_hashes
+from curator.known_images import complete_hashes, was_asked
 from curator.ledger.entries import CapLowered, Decision, PolicySet, ShareSet, StatusSet
 from curator.ledger.ledger import DatasetRegistration, DatasetState, DatasetStatus
 from curator.service.context import Context
@@ -32,8 +32,11 @@ _STATUS: Final = {
     "pause": DatasetStatus.PAUSED,
     "resume": DatasetStatus.ACTIVE,
     "retire": DatasetStatus.RETIRED,
-    "erase": DatasetStatus.ERASED,
 }
+_NEVER_ASKED: Final = (
+    "no run was ever opened on it, and the ledger says so: its images may be added again under "
+    "another name"
+)
 
 
 def execute(context: Context, folder: CuratorFolder, command: Command) -> tuple[str, ...]:
@@ -70,12 +73,15 @@ def execute(context: Context, folder: CuratorFolder, command: Command) -> tuple[
     known_dataset(context.ledger, command.dataset)
     if isinstance(command, SetShare):
         check_analyst(folder, command.analyst)
-    state = decide(context, _decision(context, command))
+    decision = _decision(context, command)
+    state = decide(context, decision)
     lost: tuple[str, ...] = ()
     if isinstance(command, Erase):
         lost = complete_hashes(folder, command.dataset)
         shutil.rmtree(folder.images(command.dataset), ignore_errors=True)
         StateFolder(folder.states).forget_dataset(command.dataset)
+        if isinstance(decision, StatusSet) and not decision.asked:
+            lost += (_NEVER_ASKED,)
     return (*_told(context, command, state), *lost)
 
 
@@ -89,6 +95,9 @@ def _decision(context: Context, command: Decided) -> Decision:
         case SetPolicy(rules=rules):
             policy = StewardPolicy.of(context.ledger.dataset(name)).changed(rules)
             return PolicySet(dataset=name, policy_json=policy.to_text())
+        case Erase(reason=reason):
+            asked = was_asked(context.ledger, context.ledger.dataset(name))
+            return StatusSet(dataset=name, status=DatasetStatus.ERASED, reason=reason, asked=asked)
         case turn:
             return StatusSet(dataset=name, status=_STATUS[turn.kind], reason=turn.reason)
 

@@ -95,6 +95,7 @@ def _decoded(
     """Decode each file; what is refused goes into the survey."""
     survey.classes = listing.classes
     survey.refusals, survey.left_out = listing.refusals, listing.left_out
+    survey.alike_groups = listing.alike_groups
     for number, entry in enumerate(listing.entries, 1):
         try:
             opened = open_image(entry.path)

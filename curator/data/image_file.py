@@ -1,6 +1,7 @@
-"""Open one image file: six formats by content, bounded in size, whole or not at all.
+"""Open one image file: six formats by content, and HEIC where an extra reads it.
 
-Pillow's other readers are never tried. Nothing is converted here.
+Bounded in size, whole or not at all. Pillow's other readers are never tried. Nothing is converted
+here.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from PIL import (
 )
 
 from curator.data.conversion import ImageRefused
+from curator.data.other_formats import HEIF, HEIF_ENDINGS, is_heif
 
 ENDINGS = {
     "PNG": (".png",),
@@ -31,6 +33,7 @@ ENDINGS = {
     "TIFF": (".tif", ".tiff"),
     "WEBP": (".webp",),
     "GIF": (".gif",),
+    HEIF: HEIF_ENDINGS,
 }
 MAX_MEGAPIXELS = 64
 MAX_MEBIBYTES = 256
@@ -129,13 +132,15 @@ def _format(data: bytes) -> str:
     """Tell the format from a file's first bytes.
 
     Raises:
-        ImageRefused: If it is none of the six.
+        ImageRefused: If it is none that is read here.
     """
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return WebPImagePlugin.WebPImageFile.format
     for start, file_format in _STARTS.items():
         if data.startswith(start):
             return file_format
+    if is_heif(data):
+        return HEIF
     msg = f"not an image of a known format ({', '.join(ENDINGS)}), whatever its name: remove it"
     raise ImageRefused(msg)
 
@@ -176,4 +181,6 @@ def _depth(image: ImageFile.ImageFile, data: bytes, file_format: str) -> int:
         return data[_PNG_DEPTH_BYTE]
     if isinstance(image, TiffImagePlugin.TiffImageFile):
         return int(max(image.tag_v2.get(_BITS_PER_SAMPLE, (1,))))
+    if file_format == HEIF:
+        return int(image.info["bit_depth"])
     return 1 if image.mode == "1" else _BYTE_BITS

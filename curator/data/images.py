@@ -8,8 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from curator.data.errors import SourceError
+from curator.data.group_names import GroupNames
 
 _IMAGE_DIMENSIONS = 4
+_MOST_ROWS = 20  # that a refusal names
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -18,13 +20,15 @@ class LabelledImages:
 
     `levels` is uint8 of shape (N, channels, height, width); `labels` is int64 of shape (N).
     `groups` numbers the person or patient of each image, without gaps; `max_per_group` is the
-    public bound on the images of one group, once it has been enforced.
+    public bound on the images of one group, once it has been enforced. `alike_groups` names groups
+    of arrays that differ in case only.
     """
 
     levels: npt.NDArray[np.uint8]
     labels: npt.NDArray[np.int64]
     groups: npt.NDArray[np.int64] | None = None
     max_per_group: int | None = None
+    alike_groups: tuple[tuple[str, str], ...] = ()
 
 
 def labelled_images(
@@ -61,18 +65,23 @@ def labelled_images(
     if not np.issubdtype(images.dtype, np.integer) or images.min() < 0 or images.max() > 255:
         msg = f"{source}: pixel values must be integers from 0 to 255"
         raise SourceError(msg)
+    levels = np.ascontiguousarray(images, dtype=np.uint8)
+    if groups is None:
+        return LabelledImages(levels=levels, labels=labels.astype(np.int64))
+    numbers, alike = _numbered(source, groups, len(images))
     return LabelledImages(
-        levels=np.ascontiguousarray(images, dtype=np.uint8),
-        labels=labels.astype(np.int64),
-        groups=None if groups is None else _numbered(source, groups, len(images)),
+        levels=levels, labels=labels.astype(np.int64), groups=numbers, alike_groups=alike
     )
 
 
-def _numbered(source: str, groups: np.ndarray, count: int) -> npt.NDArray[np.int64]:
-    """Number groups 0, 1, ... whatever they are called.
+def _numbered(
+    source: str, groups: np.ndarray, count: int
+) -> tuple[npt.NDArray[np.int64], tuple[tuple[str, str], ...]]:
+    """Number groups 0, 1, ... whatever they are called, and name those that differ in case only.
 
     Raises:
-        SourceError: If there is not one integer or string for each image.
+        SourceError: If there is not one integer or string for each image, one is empty, or two
+            only look different.
     """
     if groups.ndim != 1 or groups.dtype.kind not in "iuUS":
         msg = f"{source}: groups must be one integer or string per image"
@@ -80,4 +89,18 @@ def _numbered(source: str, groups: np.ndarray, count: int) -> npt.NDArray[np.int
     if len(groups) != count:
         msg = f"{source}: {count} images but {len(groups)} groups"
         raise SourceError(msg)
-    return np.unique(groups, return_inverse=True)[1].astype(np.int64)
+    found, firsts, numbers = np.unique(groups, return_index=True, return_inverse=True)
+    names = GroupNames()
+    if groups.dtype.kind in "US":
+        pairs = [(_text(found[k]), f"image {firsts[k]}") for k in np.argsort(firsts).tolist()]
+        refused = [(row, why) for text, row in pairs if (why := names.problem(text, row))]
+        if refused:
+            shown = "; ".join(f"{row}: {why}" for row, why in refused[:_MOST_ROWS])
+            more = len(refused) - _MOST_ROWS
+            msg = f"{source}: {shown}" + (f"; and {more} more" if more > 0 else "")
+            raise SourceError(msg)
+    return numbers.astype(np.int64), tuple(names.alike())
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)

@@ -15,6 +15,7 @@ from typing import TextIO
 
 from curator.data.conversion import ImageRefused
 from curator.data.errors import SourceError
+from curator.data.group_names import GroupNames
 from curator.data.listing import Entry, Listing, check_inside
 from curator.data.naming import is_hidden, natural_key, same_name, shown
 from curator.os_words import in_words
@@ -45,10 +46,11 @@ def list_labelled(root: Path, table: Path, classes: Sequence[str] | None) -> Lis
     rows = list(_rows(table))
     labels = {same_name(label) for row in rows if (label := row["label"])}
     listing = Listing(classes=tuple(map(same_name, classes or sorted(labels, key=natural_key))))
-    seen: dict[Path, int] = {}
+    seen, groups = dict[Path, int](), GroupNames()
     for number, row in enumerate(rows, 1):
         name = f"row {number}, {shown(row['path'] or '(no path)')}"
         try:
+            _check_group(groups, row, number)
             entry = _entry(root, row, listing.classes)
         except ImageRefused as problem:
             listing.refusals.append((name, str(problem)))
@@ -59,8 +61,21 @@ def list_labelled(root: Path, table: Path, classes: Sequence[str] | None) -> Lis
             continue
         seen[entry.path] = number
         listing.entries.append(entry)
+    listing.alike_groups.extend(groups.alike())
     _leave_out(listing, root, table, set(seen))
     return listing
+
+
+def _check_group(groups: GroupNames, row: Row, number: int) -> None:
+    """Check that a row's group, if there are groups, is a name of its own or the same as before.
+
+    Raises:
+        ImageRefused: If it is empty, or only looks different.
+    """
+    if _GROUP in row:
+        problem = groups.problem(row[_GROUP] or "", f"row {number}")
+        if problem is not None:
+            raise ImageRefused(problem)
 
 
 def _entry(root: Path, row: Row, classes: tuple[str, ...]) -> Entry:

@@ -11,9 +11,10 @@ from curator.data.conversion import ImageRefused
 from curator.data.errors import SourceError
 from curator.data.image_file import ENDINGS
 from curator.data.naming import is_hidden, natural_key, same_name, shown
+from curator.data.other_formats import UNREAD_ENDINGS
 
 DENIED = "permission denied: make it readable for the user who runs this command"
-_ENDINGS = frozenset(ending for endings in ENDINGS.values() for ending in endings)
+_ENDINGS = frozenset(UNREAD_ENDINGS).union(*ENDINGS.values())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,12 +29,16 @@ class Entry:
 
 @dataclass(kw_only=True, slots=True)
 class Listing:
-    """Image files in natural order, class names in order, and what is not taken and why."""
+    """Image files in natural order, class names in order, and what is not taken and why.
+
+    `alike_groups` are groups that differ in case only, each with the other one.
+    """
 
     entries: list[Entry] = field(default_factory=list)
     classes: tuple[str, ...] = ()
     refusals: list[tuple[str, str]] = field(default_factory=list)
     left_out: list[tuple[str, str]] = field(default_factory=list)
+    alike_groups: list[tuple[str, str]] = field(default_factory=list)
 
 
 def list_class_folders(root: Path, classes: Sequence[str] | None, *, skip: bool) -> Listing:

@@ -22,7 +22,10 @@ class SameImages(SourceError):
 
     def __init__(self, name: str) -> None:
         """Say of which registered set."""
-        super().__init__(f"the same images are registered as '{name}': {_WHY}")
+        super().__init__(
+            f"the same images are registered as '{name}': {_WHY}; if no run was ever opened on "
+            f"'{name}', erase it first, and they may be added again"
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,6 +10,7 @@ from curator.data.survey import Survey
 MOST_NAMES = 20
 _MOST_SIZES = 8
 _OPTION = re.compile(r"add (--[a-z-]+) ([a-z]+)")  # as a refusal names what would take the file
+_SKIP = "--other-files"  # leaves files out, and takes none
 _CHANNELS = {"L": 1, "RGB": 3}
 PRIVATE = (
     "All of this is private: it is shown to you and to no analyst. The public facts of "
@@ -36,7 +37,7 @@ def report_lines(survey: Survey, *, most_names: int = MOST_NAMES) -> Iterator[st
     if survey.images:
         yield f"levels: {survey.lowest} to {survey.highest}"
     yield from _class_lines(survey)
-    yield from _group_lines(survey)
+    yield from _group_lines(survey, most_names)
     for name, count in survey.features.items():
         if count:
             yield f"{name}: {count}"
@@ -69,14 +70,18 @@ def _shape_line(survey: Survey) -> Iterator[str]:
 def _remedy_line(survey: Survey) -> Iterator[str]:
     """Name the options that would take all that an option can take."""
     options: dict[str, str] = {}
-    taken = 0
+    taken = left_out = 0
     for _, why in survey.refusals:
         parts = [_OPTION.search(part) for part in why.split("; ")]
-        taken += all(parts)
+        is_skipped = any(found and found[1] == _SKIP for found in parts)
+        left_out += is_skipped
+        taken += all(parts) and not is_skipped
         options |= {found[1]: found[2] for found in parts if found and found[1] not in options}
-    if taken:
+    if taken or left_out:
         words = " ".join(f"{name} {value}" for name, value in options.items())
-        yield f"with {words} {taken} of the {len(survey.refusals)} refused would be taken"
+        counts = [f"{taken} of the {len(survey.refusals)} refused would be taken"] if taken else []
+        counts += [f"{_number(left_out, 'file')} left out"] if left_out else []
+        yield f"with {words} {' and '.join(counts)}"
 
 
 def _class_lines(survey: Survey) -> Iterator[str]:
@@ -87,7 +92,7 @@ def _class_lines(survey: Survey) -> Iterator[str]:
         yield f"balance: the largest class is {max(counts) / min(counts):.1f} times the smallest"
 
 
-def _group_lines(survey: Survey) -> Iterator[str]:
+def _group_lines(survey: Survey, most_names: int) -> Iterator[str]:
     sizes = survey.group_sizes.values()
     if sizes:
         several = sum(len(names) > 1 for names in survey.group_classes.values())
@@ -95,6 +100,10 @@ def _group_lines(survey: Survey) -> Iterator[str]:
             f"groups: {len(sizes)}; {sum(size > 1 for size in sizes)} have several images, "
             f"the largest {max(sizes)}; {several} have several classes"
         )
+    title = (
+        "groups that differ in case only, taken as two: if they are one person, write them alike"
+    )
+    yield from _named(title, survey.alike_groups, most_names)
 
 
 def _duplicate_lines(survey: Survey, most_names: int) -> Iterator[str]:

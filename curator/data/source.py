@@ -108,6 +108,7 @@ def _survey_arrays(source: str, images: LabelledImages, options: SourceOptions) 
     problem = labels_problem(images.labels, len(options.classes) if options.classes else None)
     if problem is not None:
         survey.refusals.append(("all images", problem))
+    survey.alike_groups = list(images.alike_groups)
     groups = None if images.groups is None else images.groups.tolist()
     for number, (levels, label) in enumerate(zip(images.levels, labels, strict=True)):
         group = None if groups is None else str(groups[number])

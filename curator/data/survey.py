@@ -39,6 +39,7 @@ class Survey:
     channels: int | None = None  # of arrays, which have no mode
     group_sizes: Counter[str] = field(default_factory=Counter)
     group_classes: dict[str, set[str]] = field(default_factory=dict)
+    alike_groups: list[tuple[str, str]] = field(default_factory=list)
     _first: dict[bytes, tuple[str, str]] = field(default_factory=dict)
 
     def add_opened(self, entry: Entry, opened: OpenedImage) -> None:
@@ -111,6 +112,7 @@ class Survey:
                 "largest": max(self.group_sizes.values()),
                 "of_several_images": sum(count > 1 for count in self.group_sizes.values()),
                 "of_several_classes": sum(len(names) > 1 for names in self.group_classes.values()),
+                "alike_but_for_case": _pairs(self.alike_groups, "group", "same_as"),
             }
         return {
             "source": self.source,

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from curator.doctor.cores import core_dumps
 from curator.doctor.disk import disk
 from curator.doctor.finding import Finding, fault
+from curator.doctor.handed_over import handed_over
 from curator.doctor.machine import clock, entropy, versions
 from curator.doctor.permissions import configuration, permissions
 from curator.doctor.ports import ports
@@ -43,7 +45,9 @@ CHECKS: Final = (
     Check(name="solver", look=_bodies),
     Check(name="clock", look=clock),
     Check(name="entropy", look=entropy),
+    Check(name="core dumps", look=core_dumps),
     Check(name="permissions", look=permissions, of_folder=True),
+    Check(name="credentials", look=handed_over, of_folder=True),
     Check(name="disk", look=disk, of_folder=True),
     Check(name="ledger", look=_ledger, of_folder=True),
     Check(name="ports", look=ports, of_folder=True),

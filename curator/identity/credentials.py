@@ -5,8 +5,11 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
+from typing import Final
 
 from curator.identity.certificates import ClientCertificate
+
+CREDENTIALS_ENDING: Final = ".credentials.json"
 
 
 def credentials_file(

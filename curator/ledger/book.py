@@ -148,6 +148,16 @@ class Book:
         return state
 
     def _decide(self, decision: entries.Decision) -> DatasetState:
+        """Let the steward decide.
+
+        Raises:
+            LedgerConflict: If an erased data set is said never to have been asked, and was.
+        """
+        if isinstance(decision, entries.StatusSet) and not decision.asked:
+            added = self.dataset(decision.dataset).added
+            if (decision.dataset, EVERYBODY) in self.totals or not added.is_zero:
+                msg = "a run was opened on this data set: ask again, and it is erased as one"
+                raise LedgerConflict(msg)
         state = decided(self.dataset(decision.dataset), decision)
         self.datasets[decision.dataset] = state
         return state

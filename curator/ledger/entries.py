@@ -123,11 +123,16 @@ class PolicySet:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StatusSet:
-    """The steward paused, resumed, retired or erased a data set."""
+    """The steward paused, resumed, retired or erased a data set.
+
+    `asked` is False where it was erased and, as the ledger shows, no run was ever opened on it; an
+    entry that does not say so is written without it, as all were before.
+    """
 
     dataset: str
     status: DatasetStatus
     reason: str
+    asked: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -180,6 +185,10 @@ def encode(happening: Happening) -> tuple[str, str]:
         case SpendAdded() as added:
             plain = {**_plain(added), "cost": added.cost.to_json()}
             return _KIND_OF[SpendAdded], canonical_json(plain)
+        case StatusSet(asked=True) as status_set:
+            plain = _plain(status_set)
+            del plain["asked"]
+            return _KIND_OF[StatusSet], canonical_json(plain)
         case event:
             return _KIND_OF[type(event)], canonical_json(_plain(event))
 
@@ -203,6 +212,7 @@ def decode(kind: str, body: str) -> Happening:
             value["cost"] = Cost.from_json(value["cost"])
         if happened is StatusSet:
             value["status"] = DatasetStatus(value["status"])
+            value.setdefault("asked", True)
         return happened(**_typed(happened, value))
     except (KeyError, TypeError, AttributeError) as error:
         msg = f"not an entry of kind {kind!r} that this version knows"

@@ -24,8 +24,12 @@ from curator.ledger.problems import ChainBroken
 from curator.ledger.records import ACCOUNTANT, RunState
 from curator.ledger.shared import statement_of
 
-FORMAT: Final = "weir-ledger-export-3"
-_KNOWN: Final = (FORMAT, "weir-ledger-export-2")  # which had no runs that were relinquished
+FORMAT: Final = "weir-ledger-export-4"
+_KNOWN: Final = (
+    FORMAT,
+    "weir-ledger-export-3",  # which did not say of an erased data set that no run was opened
+    "weir-ledger-export-2",  # nor had it runs that were relinquished
+)
 _NEVER_ABOVE: Final = 1e-5
 _AGREEMENT: Final = 3e-3
 _ROUNDING: Final = 1e-6  # absolute, in epsilon

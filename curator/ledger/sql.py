@@ -159,7 +159,7 @@ class SqlLedger(SqlReadings):
         """See `Ledger`."""
 
         def work(connection: Connection) -> DatasetState:
-            book = Book(datasets=rows.load_datasets(connection, decision.dataset))
+            book = rows.load_account(connection, decision.dataset)
             self._append(connection, book, decision)
             state = book.dataset(decision.dataset)
             rows.update_dataset(connection, state)

@@ -37,7 +37,11 @@ def decided(state: DatasetState, decision: entries.Decision) -> DatasetState:
             return replace(state, shares=tuple(sorted(shares.items())))
         case entries.PolicySet(policy_json=policy_json):
             return replace(state, policy_json=policy_json)
-        case entries.StatusSet(status=status):
+        case entries.StatusSet(status=status, asked=asked):
+            _require(
+                holds=asked or status is DatasetStatus.ERASED,
+                otherwise="only of an erased data set is it written that no run was opened",
+            )
             _require(
                 holds=status in FOLLOWERS[state.status],
                 otherwise=f"a data set that is {state.status} does not become {status}",

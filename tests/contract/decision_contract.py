@@ -12,7 +12,7 @@ from curator.errors import (
     DatasetRetired,
     UnknownDataset,
 )
-from curator.ledger.entries import CapLowered, PolicySet, ShareSet, SpendAdded, StatusSet
+from curator.ledger.entries import CapLowered, PolicySet, ShareSet, SpendAdded, StatusSet, decode
 from curator.ledger.ledger import DatasetStatus, Ledger, LedgerConflict
 from tests.contract.ledger_values import BUDGET, SETUP, STEP, most_steps, opening
 
@@ -23,6 +23,41 @@ def status(to: DatasetStatus) -> StatusSet:
 
 class DecisionContract:
     ledger: Ledger
+
+    # Erased before anything was asked
+
+    def test_that_nothing_was_asked_is_written_where_no_run_was_opened(self) -> None:
+        never = StatusSet(dataset="d", status=DatasetStatus.ERASED, reason="typo", asked=False)
+        assert self.ledger.decide(never).status is DatasetStatus.ERASED
+        (*_, last) = self.ledger.entries()
+        assert decode(last.kind, last.body) == never
+        self.ledger.verify()
+        with pytest.raises(DatasetRetired):
+            self.ledger.open_run(opening("r", 1), "h")
+
+    def test_that_nothing_was_asked_is_not_written_where_a_run_was_opened(self) -> None:
+        self.ledger.open_run(opening("r", 1), "h")
+        never = StatusSet(dataset="d", status=DatasetStatus.ERASED, reason="typo", asked=False)
+        for is_closed in (False, True):
+            if is_closed:
+                self.ledger.close_run("r", "h", 1, 0, "no step")
+            before = self.ledger.head()
+            with pytest.raises(LedgerConflict, match="a run was opened"):
+                self.ledger.decide(never)
+            assert self.ledger.head() == before
+        assert self.ledger.decide(status(DatasetStatus.ERASED)).status is DatasetStatus.ERASED
+
+    def test_that_nothing_was_asked_is_not_written_of_what_may_be_forgotten(self) -> None:
+        cost = event_cost(STEP)
+        self.ledger.decide(SpendAdded(dataset="d", cost=cost, reason="restored"))
+        never = StatusSet(dataset="d", status=DatasetStatus.ERASED, reason="typo", asked=False)
+        with pytest.raises(LedgerConflict, match="a run was opened"):
+            self.ledger.decide(never)
+
+    def test_that_nothing_was_asked_is_written_of_erased_data_sets_only(self) -> None:
+        for other in (DatasetStatus.PAUSED, DatasetStatus.RETIRED):
+            with pytest.raises(LedgerConflict, match="only of an erased data set"):
+                self.ledger.decide(StatusSet(dataset="d", status=other, reason="typo", asked=False))
 
     # Caps
 

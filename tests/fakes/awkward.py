@@ -128,6 +128,9 @@ def with_transparent_level() -> bytes:
 
 
 file("16-bit grey", "deep.png", deep_grey)
+file("AVIF", "a.avif", lambda: b"\0\0\0\x1cftypavif\0\0\0\0avifmif1miaf" + bytes(64))
+file("JPEG 2000", "a.jp2", lambda: b"\0\0\0\x0cjP  \r\n\x87\n" + bytes(64))
+file("JPEG XL named .png", "a.png", lambda: b"\xff\x0a" + bytes(64))
 file("16-bit colour", "deep.png", lambda: png(8, 8, 16, 2, (b"\0" + bytes(48)) * 8))
 file(
     "32-bit float TIFF",
@@ -290,6 +293,21 @@ table("table: duplicate row", HEAD + "./cat/intact.png,cat\n", "row 2, ./cat/int
 table(
     "table: group missing",
     "path,label,group\ncat/intact.png,cat,p1\ndog/b.png,dog,\n",
+    "row 2, dog/b.png",
+)
+table(
+    "table: group with a blank more",
+    "path,label,group\ncat/intact.png,cat,p1\ndog/b.png,dog,p1 \n",
+    "row 2, dog/b.png",
+)
+table(
+    "table: group in another Unicode form",
+    "path,label,group\ncat/intact.png,cat,Jos\u00e9\ndog/b.png,dog,Jose\u0301\n",
+    "row 2, dog/b.png",
+)
+table(
+    "table: group in another case",
+    "path,label,group\ncat/intact.png,cat,p1\ndog/b.png,dog,P1\n",
     "row 2, dog/b.png",
 )
 table("table: image that it does not name", HEAD, "dog/b.png", images=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shlex
@@ -351,3 +352,34 @@ def test_usage_errors_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     for group in ("mechanism", "generator", "optimizer", "training", "session"):
         assert f"recipe: {group}" in text
+
+
+class _Full:
+    """Standard output on a full disk."""
+
+    def write(self, _: str) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    flush = write
+
+
+def test_what_is_done_is_told_by_the_code_where_the_output_is_lost(
+    barrier: FakeBarrier,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    access = ["--curator", "localhost:1", "--insecure-loopback"]
+    run = barrier.open_run("digits", "dp-sinkhorn", {}, num_steps=3).run_id
+    with monkeypatch.context() as patched:
+        patched.setattr("sys.stdout", _Full())
+        closing = ["close", run, *access, "--json"]
+        assert main(closing, connect=connect_to(barrier)) == ExitCode.OUTPUT_LOST
+        assert f"'close' of {run} is done and stays done" in capsys.readouterr().err
+        trained = _train(barrier, tmp_path / "out", *SMALL, "--steps", "2", "--json")
+        assert trained == ExitCode.OUTPUT_LOST
+        assert "do not run it again" in capsys.readouterr().err
+        assert main(["runs", *access], connect=connect_to(barrier)) == ExitCode.FILES
+        assert "standard output cannot be written" in capsys.readouterr().err
+    assert main(["runs", "--open", *access], connect=connect_to(barrier)) == ExitCode.OK
+    assert capsys.readouterr().out == "no runs\n"

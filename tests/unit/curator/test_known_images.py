@@ -6,21 +6,26 @@ import hashlib
 import hmac
 import json
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from curator.add_dataset import Added, Choices, add_dataset
+from curator.add_dataset import Added, Choices, add_dataset, try_dataset
 from curator.administer import administer
 from curator.administration.commands import Erase
 from curator.config import load_config
 from curator.data.errors import SourceError
 from curator.data.options import SourceOptions
 from curator.folder import CuratorFolder, initialise
+from curator.ledger.entries import StatusSet
+from curator.ledger.problems import DatasetExists
+from curator.ledger.records import DatasetStatus
 from curator.load_datasets import load_datasets
 from curator.open_ledger import open_ledger
+from tests.contract.ledger_values import opening
 from tests.fakes.facts import small_facts
 
 COUNT = 20
@@ -38,7 +43,12 @@ def images(numbers: range | list[int]) -> np.ndarray:
 
 
 def add(
-    folder: CuratorFolder, name: str, levels: np.ndarray, shift: int = 0, **choices: Any
+    folder: CuratorFolder,
+    name: str,
+    levels: np.ndarray,
+    shift: int = 0,
+    carry_out: Callable[..., Added] = add_dataset,
+    **choices: Any,
 ) -> Added:
     labels = (np.arange(len(levels)) + shift) % 3
     source = folder.root.parent / "source.npz"
@@ -46,10 +56,20 @@ def add(
     facts = small_facts(
         name=name, height=4, width=4, nominal_size=150, max_size=200, sampling_rate=0.05
     )
-    return add_dataset(folder, facts, str(source), choices=Choices(**choices))
+    return carry_out(folder, facts, str(source), choices=Choices(**choices))
 
 
-def erase(folder: CuratorFolder, name: str) -> tuple[str, ...]:
+def ask(folder: CuratorFolder, name: str) -> None:
+    """Open a run on a data set and close it without a step."""
+    ledger = open_ledger(folder, load_config(folder.config))
+    ledger.open_run(opening(f"run-{name}", 1, dataset=name), "h")
+    ledger.close_run(f"run-{name}", "h", 1, 0, "closed")
+    ledger.close()
+
+
+def erase(folder: CuratorFolder, name: str, *, asked: bool = True) -> tuple[str, ...]:
+    if asked:
+        ask(folder, name)
     return administer(folder, Erase(kind="erase", dataset=name, reason="asked"))
 
 
@@ -196,3 +216,71 @@ def test_groups_count_all_images_of_the_source(folder: CuratorFolder) -> None:
     add_dataset(folder, facts, str(source), SourceOptions(groups_key="groups"))
     with pytest.raises(SourceError, match="15 of 15 images are also in 'people'"):
         add(folder, "rest", levels[np.arange(COUNT) % 4 != 0])  # those that were left out
+
+
+def test_what_was_never_asked_may_be_added_again_once_it_is_erased(folder: CuratorFolder) -> None:
+    levels = images(range(COUNT))
+    add(folder, "typo", levels)
+    with pytest.raises(SourceError, match="if no run was ever opened on 'typo', erase it first"):
+        add(folder, "right", levels)
+    told = erase(folder, "typo", asked=False)
+    assert any("no run was ever opened" in line for line in told)
+    assert add(folder, "right", levels).overlaps == ()
+    with pytest.raises(SourceError, match="the same images are registered as 'right'"):
+        add(folder, "third", levels, shift=1)
+    with pytest.raises(DatasetExists):
+        add(folder, "typo", images(range(100, 130)))
+
+
+def test_a_run_that_took_no_step_counts(folder: CuratorFolder) -> None:
+    add(folder, "first", images(range(COUNT)))
+    told = erase(folder, "first")
+    assert not any("no run was ever opened" in line for line in told)
+    with pytest.raises(SourceError, match="the same images are registered as 'first'"):
+        add(folder, "second", images(range(COUNT)))
+
+
+def test_only_an_entry_frees_the_images(folder: CuratorFolder) -> None:
+    """As earlier versions erased: the ledger shows no run, and nobody said so."""
+    add(folder, "first", images(range(COUNT)))
+    ledger = open_ledger(folder, load_config(folder.config))
+    ledger.decide(StatusSet(dataset="first", status=DatasetStatus.ERASED, reason="asked"))
+    ledger.close()
+    with pytest.raises(SourceError, match="the same images are registered as 'first'"):
+        add(folder, "second", images(range(COUNT)))
+
+
+def everything(root: Path) -> dict[str, tuple[int, bytes]]:
+    files = (path for path in sorted(root.rglob("*")) if path.is_file())
+    return {
+        str(path.relative_to(root)): (path.stat().st_mtime_ns, path.read_bytes())
+        for path in files
+        if not path.name.endswith(("-shm", "-wal"))  # of whoever reads the ledger
+    }
+
+
+def trial(folder: CuratorFolder, name: str, levels: np.ndarray, **choices: Any) -> Added:
+    return add(folder, name, levels, carry_out=try_dataset, **choices)
+
+
+def test_a_trial_says_what_adding_would_say_and_writes_nothing(folder: CuratorFolder) -> None:
+    add(folder, "first", images(range(COUNT)))
+    as_before(folder, "first", images(range(COUNT)))  # whose hashes 'add' would keep
+    before = everything(folder.root)
+    tried = trial(folder, "second", images(range(10, 30)))
+    assert everything(folder.root) == before
+    assert "10 of 20 images are also in 'first'" in tried.lines
+    refused: list[tuple[str, np.ndarray, dict[str, Any], str]] = [
+        ("first", images(range(100, 130)), {}, "registered already"),
+        ("second", images(range(COUNT)), {}, "the same images"),
+        ("second", images(range(1, COUNT)), {}, "more than --max-shared"),
+        ("second", images(range(100, 130)), {"favourite": 3.3333}, "order 3.33333? is none of"),
+        ("second", np.full((4, 4, 4), 17), {}, "level 17"),
+    ]
+    for name, levels, choices, words in refused:
+        for carry_out in (try_dataset, add_dataset):
+            with pytest.raises(ValueError, match=words):
+                add(folder, name, levels, carry_out=carry_out, **choices)
+    assert everything(folder.root)["ledger.sqlite"] == before["ledger.sqlite"]
+    added = add(folder, "second", images(range(10, 30)))
+    assert set(tried.lines) <= set(added.lines)

@@ -118,6 +118,7 @@ def test_a_table_gives_labels_groups_and_order(root: Path, tmp_path: Path) -> No
         "largest": 2,
         "of_several_images": 1,
         "of_several_classes": 1,
+        "alike_but_for_case": [],
     }
     kept = limit_groups(images, 1, tmp_path)
     assert kept.levels[:, 0, 0, 0].tolist() == [3, 1]

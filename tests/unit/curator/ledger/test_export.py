@@ -1,17 +1,20 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from curator.ledger import export
-from curator.ledger.book import Book
+from curator.ledger.book import Book, Place, follow
 from curator.ledger.chain import GENESIS, Entry, canonical_json
+from curator.ledger.entries import StatusSet, encode
 from curator.ledger.export import export_jsonl, verify_export
 from curator.ledger.memory import MemoryLedger
 from curator.ledger.problems import ChainBroken
+from curator.ledger.records import DatasetStatus, RunState
 from tests.contract.ledger_values import SETUP, opening, registration
 from tests.fakes.clock import FakeClock
 
@@ -90,12 +93,13 @@ def test_a_resealed_lie_shows(lines: list[str], change: dict[int, dict[str, Any]
 
 
 @pytest.mark.parametrize(
-    ("version", "is_known"), [("1", False), ("2", True), ("3", True), ("4", False)]
+    ("version", "is_known"),
+    [("1", False), ("2", True), ("3", True), ("4", True), ("5", False)],
 )
 def test_exports_of_before_runs_were_relinquished_are_read(
     lines: list[str], version: str, is_known: bool
 ) -> None:
-    first = lines[0].replace("export-3", f"export-{version}")
+    first = lines[0].replace("export-4", f"export-{version}")
     if is_known:
         assert verify_export([first, *lines[1:]]) == verify_export(lines)
         return
@@ -140,3 +144,19 @@ def test_an_export_and_its_check_hold_a_line_at_a_time(
 
     monkeypatch.setattr(Book, "apply", counted)
     assert len(verify_export(handed())) == 1
+
+
+def test_a_chain_that_says_falsely_that_nothing_was_asked_is_broken(lines: list[str]) -> None:
+    entries = [Entry(**json.loads(line)) for line in lines[1:-1]]
+    place = Place()
+    opened = [state for _, state in follow(entries, place) if isinstance(state, RunState)]
+    name, head = opened[0].dataset, place.head
+    for asked in (True, False):
+        erased = StatusSet(dataset=name, status=DatasetStatus.ERASED, reason="x", asked=asked)
+        told = [*entries, Entry.following(head, "later", *encode(erased))]
+        if asked:
+            assert '"asked"' not in told[-1].body  # as every version wrote it
+            deque(follow(told, Place()), maxlen=0)
+            continue
+        with pytest.raises(ChainBroken, match="a run was opened on this data set"):
+            deque(follow(told, Place()), maxlen=0)
