@@ -38,6 +38,12 @@ def _ledger(subject: Subject) -> Finding:
     return ledger(subject)
 
 
+def _standbys(subject: Subject) -> Finding:
+    from curator.doctor.standbys import standbys  # as above
+
+    return standbys(subject)
+
+
 CHECKS: Final = (
     Check(name="processor", look=processor),
     Check(name="versions", look=versions),
@@ -50,6 +56,7 @@ CHECKS: Final = (
     Check(name="credentials", look=handed_over, of_folder=True),
     Check(name="disk", look=disk, of_folder=True),
     Check(name="ledger", look=_ledger, of_folder=True),
+    Check(name="standbys", look=_standbys, of_folder=True),
     Check(name="ports", look=ports, of_folder=True),
 )
 """What `curator doctor` looks at; a new check is one line here and one function."""
