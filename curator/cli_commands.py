@@ -12,6 +12,7 @@ from shlex import quote
 
 from curator.cli_common import Screen, UsageProblem, check_out, folder_of, say
 from curator.clock import utc_now
+from curator.config import load_config
 from curator.folder import initialise
 from curator.identity.signing import fingerprint_of
 from curator.service.caller import Role
@@ -21,6 +22,11 @@ _MOST_DAYS = 3650
 
 def _init(arguments: Namespace) -> None:
     folder = initialise(arguments.dir)
+    config = load_config(folder.config)
+    if config.database:
+        from curator.open_ledger import make_database_tables  # SQLAlchemy
+
+        make_database_tables(folder, config)
     screen = Screen.of(arguments)
     screen.tell(
         f"{folder.root} is ready; configuration in {folder.config}",
