@@ -1,14 +1,18 @@
-"""How this process deals with memory; called before gRPC is imported.
+"""How this process deals with memory and messages; called before gRPC is imported.
 
 Messages of hundreds of kilobytes come and go with every step. glibc would ask the system for each
 of them and give it back, and every page would fault anew: three temporaries of a step take five
 times as long. gRPC's older event engine is faster still, and was tried: it moves a connection only
 while somebody polls, so a client never found a curator again that had been gone for some seconds.
+
+gRPC's core writes lines of its own to standard error, such as one for each handshake that fails;
+the log there is one JSON object a line, so it is silent unless the steward asks for it.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 from contextlib import suppress
 from typing import Final
 
@@ -17,7 +21,8 @@ _KEPT_BYTES: Final = 32 << 20  # the most that glibc takes as a threshold
 
 
 def tune_process() -> None:
-    """Keep freed memory for the next message."""
+    """Keep freed memory for the next message, and gRPC's core silent."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     with suppress(OSError, AttributeError):  # another C library: only slower
         mallopt = ctypes.CDLL(None).mallopt
         for option in (_MMAP_THRESHOLD, _TRIM_THRESHOLD, _TOP_PAD):
