@@ -18,7 +18,7 @@ from curator.ledger.postgres import database_url
 from tests.contract.postgres_server import Server, postgres_or_skip
 
 SECRET = "hunter2"
-Told = Callable[[str], str]
+Told = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
