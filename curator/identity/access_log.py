@@ -17,6 +17,7 @@ from typing import Any, Final, final
 
 from curator.bounded import bounded_lines
 from curator.clock import utc_now
+from curator.new_file import sync
 from curator.os_words import naming
 
 _LONGEST_LINE: Final = 1 << 16
@@ -54,7 +55,7 @@ class AccessLog:
                     raise OSError(None, "it could not be written whole; its disk may be full")
                 os.fsync(file.fileno())
             if is_new:
-                _sync_folder(self._path.parent)
+                sync(self._path.parent)
 
     def lines(self) -> Iterator[dict[str, Any] | None]:
         """Yield every line, the oldest first; None for one that is no JSON object, as one cut."""
@@ -93,11 +94,3 @@ def _ends_within_a_line(file: int) -> bool:
     """Return whether a write was cut before its end."""
     size = os.fstat(file).st_size
     return size > 0 and os.pread(file, 1, size - 1) != b"\n"
-
-
-def _sync_folder(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -28,7 +28,7 @@ _SETTINGS: Final = (
 )
 _READER_IDLE: Final = 60_000  # it holds up nobody, and may compute between two pages
 _CONNECT_SECONDS: Final = 5
-_AFTER_PASSWORD: Final = re.compile(r"[\w+]+://(?:[^:/]*(?::[^@]*)?@)?")  # as SQLAlchemy divides
+_UP_TO_PASSWORD: Final = re.compile(r"[\w+]+://(?:[^:/]*(?::[^@]*)?@)?")  # as SQLAlchemy divides
 _MIGRATION_LOCK: Final = 0x57656972  # any constant that nobody else uses
 
 
@@ -38,9 +38,7 @@ def database_url(location: str) -> URL:
     Raises:
         LedgerUnavailable: If it is not such a URL; the text repeats nothing of it.
     """
-    rest = _AFTER_PASSWORD.sub("", location, count=1)
-    address, _, options = rest.partition("?")
-    if "@" in address or any("@" in one.partition("=")[0] for one in options.split("&")):
+    if "@" in _UP_TO_PASSWORD.sub("", location, count=1):  # what follows may be shown
         msg = f"the ledger's URL has an @ too many: {ENCODE}"
         raise LedgerUnavailable(msg)
     try:

@@ -89,6 +89,7 @@ def test_a_host_or_port_where_nothing_is_is_said(told: Told) -> None:
         f"u:p@/{SECRET}@127.0.0.1:1/db",
         f"u:p@{SECRET}?{SECRET}@127.0.0.1/db",
         f"u:p@?{SECRET}@127.0.0.1:1/db?sslmode=require",
+        f"u:p@{SECRET}?{SECRET}={SECRET}@127.0.0.1:1/db",
         f"u:{SECRET}/127.0.0.1:1/db",
     ],
 )
