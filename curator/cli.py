@@ -155,8 +155,11 @@ def _say(problem: Exception, code: ExitCode, where: str = "") -> int:
     cause = in_words(problem, where)
     if isinstance(problem, _WORLD):
         text = cause or text
-    elif isinstance(problem, LedgerUnavailable) and cause is not None:
-        text = f"{text}: {cause}"
+    elif isinstance(problem, LedgerUnavailable):
+        from curator.ledger.database_words import in_database_words  # SQLAlchemy
+
+        cause = cause or in_database_words(problem)
+        text = text if cause is None else f"{text}: {cause}"
     if isinstance(problem, CuratorError) and not isinstance(problem, LedgerUnavailable):
         detail = f" ({problem.detail})" if problem.detail else ""  # as the analyst reads it
         text = f"{problem.public_message}{detail} {problem.remedy}"

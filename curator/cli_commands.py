@@ -12,15 +12,22 @@ from shlex import quote
 
 from curator.cli_common import Screen, UsageProblem, check_out, folder_of, say
 from curator.clock import utc_now
+from curator.config import load_config
 from curator.folder import initialise
 from curator.identity.signing import fingerprint_of
 from curator.service.caller import Role
 
 _MOST_DAYS = 3650
+_SHOWN_FIRST = ("time", "what", "whom")
 
 
 def _init(arguments: Namespace) -> None:
     folder = initialise(arguments.dir)
+    config = load_config(folder.config)
+    if config.database:
+        from curator.open_ledger import make_database_tables  # SQLAlchemy
+
+        make_database_tables(folder, config)
     screen = Screen.of(arguments)
     screen.tell(
         f"{folder.root} is ready; configuration in {folder.config}",
@@ -90,6 +97,23 @@ def _list_analysts(arguments: Namespace) -> None:
     screen.answer(answers)
 
 
+def _access_log(arguments: Namespace) -> None:
+    """Print who was added, rotated and revoked, when and by whom."""
+    screen, answers = Screen.of(arguments), []
+    for number, line in enumerate(folder_of(arguments).access_log.lines(), start=1):
+        if line is None:
+            screen.show(f"line {number} is damaged: a command was cut short, or the file changed")
+        else:
+            facts = ", ".join(
+                f"{name} {value}"
+                for name, value in line.items()
+                if name not in _SHOWN_FIRST and value is not None
+            )
+            screen.show(f"{line.get('time')} {line.get('what')} {line.get('whom')}: {facts}")
+        answers.append({"damaged": line is None} | (line or {}))
+    screen.answer(answers)
+
+
 def _key(arguments: Namespace) -> None:
     """Print what an auditor compares: the fingerprint of the key that signs certificates."""
     fingerprint = fingerprint_of(folder_of(arguments).signing_key.public_key())
@@ -130,6 +154,7 @@ SMALL_COMMANDS: dict[str, Callable[[Namespace], None]] = {
     "analyst rotate": _rotate_analyst,
     "analyst revoke": _revoke_analyst,
     "analyst list": _list_analysts,
+    "analyst log": _access_log,
     "key": _key,
     "audit": _audit,
     "accountant explain": _explain,

@@ -40,6 +40,7 @@ EXAMPLES: Final[dict[str, str]] = {
     "curator analyst rotate": _example("analyst rotate alice --dir /srv/weir"),
     "curator analyst revoke": _example("analyst revoke alice --dir /srv/weir"),
     "curator analyst list": _example("analyst list --dir /srv/weir"),
+    "curator analyst log": _example("analyst log --dir /srv/weir"),
     "curator serve": _example("serve --dir /srv/weir"),
     "curator rehearse": _example("rehearse", "rehearse fashion.npz --source-is-public"),
     "curator key": _example("key --dir /srv/weir"),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict
+from typing import Any
 from urllib.parse import quote
 
 from curator.bounded import bounded_lines
@@ -14,8 +15,9 @@ from curator.cli_common import Screen, UsageProblem, check_out, folder_of, reade
 from curator.config import load_config
 from curator.ledger.anchor import HeadAnchor
 from curator.ledger.problems import ChainBroken
-from curator.ledger.records import DatasetState, RunState, Statement
+from curator.ledger.records import DatasetState, RunState, Spend, Statement
 from curator.ledger.restored import accept_restored
+from curator.ledger.sql import SqlLedger
 from curator.new_file import new_file
 from curator.open_ledger import open_ledger
 from curator.privacy.budget import REHEARSAL_EPSILON
@@ -27,22 +29,23 @@ _LONGEST_LINE = 1 << 22  # the last one names every data set
 
 
 def _budget(arguments: Namespace) -> None:
-    ledger = reader_of(arguments)
-    statements = [ledger.statement(state.registration.name) for state in ledger.datasets()]
+    ledger, screen, answers = reader_of(arguments), Screen.of(arguments), []
+    for state in ledger.datasets():
+        statement = ledger.statement(state.registration.name)
+        answers.append(_answer(ledger, state, statement))
+        screen.show(*_statement_lines(state, statement))
     ledger.close()
-    screen = Screen.of(arguments)
-    screen.answer([_answer(statement).model_dump() for statement in statements])
-    if not statements:
+    screen.answer(answers)
+    if not answers:
         screen.show("no data set yet: curator dataset add NAME SOURCE ...")
-    for statement in statements:
-        screen.show(*_statement_lines(statement))
 
 
-def _answer(statement: Statement) -> BudgetAnswer:
-    return BudgetAnswer.of(statement, [Run.of(run) for run in statement.open_runs])
+def _answer(ledger: SqlLedger, state: DatasetState, statement: Statement) -> dict[str, Any]:
+    runs = [Run.of(run, state.spent_alone(run)) for run in statement.open_runs]
+    return BudgetAnswer.of(statement, runs, None, ledger.spends(statement.dataset)).model_dump()
 
 
-def _statement_lines(statement: Statement) -> list[str]:
+def _statement_lines(state: DatasetState, statement: Statement) -> list[str]:
     budget, rehearsal = statement.budget, is_rehearsal(statement.dataset)
     left = f"{statement.remaining_epsilon:.4f} left of {statement.cap:g}"
     if statement.cap >= REHEARSAL_EPSILON:
@@ -56,7 +59,7 @@ def _statement_lines(statement: Statement) -> list[str]:
     )
     lines += [
         f"  run {run.run_id} of {run.analyst}: {run.mechanism}, "
-        f"{run.used} of {run.num_steps} steps used"
+        f"{run.used} of {run.num_steps} steps used, epsilon {state.spent_alone(run):.4f} alone"
         for run in statement.open_runs
     ]
     return lines
@@ -67,18 +70,33 @@ def _show(arguments: Namespace) -> None:
     for state in ledger.datasets():
         name = state.registration.name
         statement, decided = ledger.statement(name), _decisions(state)
-        screen.show(*_statement_lines(statement), *(f"  {line}" for line in decided))
+        who = _spend_lines(ledger.spends(name))
+        screen.show(*_statement_lines(state, statement), *(f"  {line}" for line in who + decided))
         runs = []  # one document for a program, lines as they are read for people
         for run in ledger.runs(dataset=name):
             if screen.as_json:
-                runs.append(Run.of(run).model_dump())
+                runs.append(Run.of(run, state.spent_alone(run)).model_dump())
             elif not run.is_open:
-                screen.show(f"  {_closed(run)}")
-        answers.append(_answer(statement).model_dump() | {"decisions": decided, "runs": runs})
+                screen.show(f"  {_closed(run)}, epsilon {state.spent_alone(run):.4f} alone")
+        answers.append(_answer(ledger, state, statement) | {"decisions": decided, "runs": runs})
     sequence, digest = ledger.head()
     ledger.close()
     screen.show(f"head: entry {sequence}, {digest}")
     screen.answer({"datasets": answers, "head": {"sequence": sequence, "digest": digest}})
+
+
+def _spend_lines(spends: Sequence[Spend]) -> list[str]:
+    """Return who spent what, and that it is not to be added up."""
+    if not spends:
+        return []
+    return [
+        *(
+            f"{one.analyst} alone: epsilon {one.spent_epsilon:.4f} spent, "
+            f"{one.reserved_epsilon:.4f} with open runs"
+            for one in spends
+        ),
+        "numbers of one analyst or one run alone do not add up to what all spent together",
+    ]
 
 
 def _decisions(state: DatasetState) -> list[str]:

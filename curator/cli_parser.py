@@ -82,7 +82,9 @@ def _finish(parser: argparse.ArgumentParser) -> None:
 
 
 def _init(commands: Commands) -> None:
-    command = commands.add_parser("init", help="make a curator's folder; safe to run again")
+    command = commands.add_parser(
+        "init", help="make a curator's folder, and a ledger; safe to run again"
+    )
     command.add_argument("dir", type=Path, metavar="DIR")
     command.set_defaults(command="init")
 
@@ -113,6 +115,9 @@ def _analyst(commands: Commands) -> None:
     listing = actions.add_parser("list", help="list callers, their roles and expiry")
     directory_option(listing)
     listing.set_defaults(command="analyst list")
+    log = actions.add_parser("log", help="show who was added, rotated and revoked, and by whom")
+    directory_option(log)
+    log.set_defaults(command="analyst log")
 
 
 def _key(commands: Commands) -> None:

@@ -13,6 +13,7 @@ from curator.cli_common import Screen, UsageProblem, folder_of, say
 from curator.cli_progress import progress_for
 from curator.config import CuratorConfig, load_config
 from curator.folder import CuratorFolder
+from curator.identity.listen import address, is_every_address, reachable
 from curator.ledger.problems import HolderLost
 from curator.privacy.facts import is_rehearsal
 from curator.service.rehearsal import BANNER
@@ -104,12 +105,16 @@ def _say_ready(arguments: Namespace, config: CuratorConfig, curator: Curator) ->
     names = [state.registration.name for state in curator.ledger.datasets()]
     rehearsal = any(map(is_rehearsal, names))
     health_port = None if curator.health is None else curator.health.port
+    known_as = config.identity.host_names
+    grpc = address(reachable(config.grpc.host, known_as), curator.rpc.port)
+    rest = f"{scheme}://{address(reachable(config.rest.host, known_as), curator.rest.port)}"
+    hosts = {"grpc": config.grpc.host, "rest": config.rest.host}
+    everywhere = [name for name, host in hosts.items() if is_every_address(host)]
     if not arguments.json:
         words = "REHEARSAL " if rehearsal else ""
+        on_all = f"(on all addresses: {', '.join(everywhere)}) " if everywhere else ""
         say(
-            f"ready: {words}grpc {config.grpc.host}:{curator.rpc.port} "
-            f"rest {scheme}://{config.rest.host}:{curator.rest.port} "
-            f"health: {health_port or 'none'} "
+            f"ready: {words}grpc {grpc} rest {rest} {on_all}health: {health_port or 'none'} "
             f"client certificates: {curator.rpc.certificate_port or 'none'} "
             f"unix socket: {curator.rpc.unix_socket or 'none'} "
             f"solver: {curator.solver.words} "
@@ -120,8 +125,9 @@ def _say_ready(arguments: Namespace, config: CuratorConfig, curator: Curator) ->
         {
             "ready": True,
             "rehearsal": rehearsal,
-            "grpc": f"{config.grpc.host}:{curator.rpc.port}",
-            "rest": f"{scheme}://{config.rest.host}:{curator.rest.port}",
+            "grpc": grpc,
+            "rest": rest,
+            "on_all_addresses": everywhere,
             "health_port": health_port,
             "certificate_port": curator.rpc.certificate_port,
             "unix_socket": str(unix_socket) if unix_socket else None,

@@ -21,7 +21,7 @@ TEMPLATE = """\
 # Configuration of this curator. Every key is optional; unknown keys are errors.
 
 [grpc]
-host = "127.0.0.1"     # 0.0.0.0 to serve other machines (see also host_names)
+host = "127.0.0.1"     # "::" or 0.0.0.0 serves other machines (see also host_names)
 port = 50051           # 0 takes a free port
 # certificate_port = 50052   # for analysts with a client certificate ('analyst add --certificate')
 # unix_socket = "/run/weir.sock"  # also for analysts on this machine: the owner's alone, no TLS
@@ -76,10 +76,18 @@ class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
+def _without_brackets(host: str) -> str:
+    return host[1:-1] if host.startswith("[") and host.endswith("]") else host
+
+
+Host = Annotated[str, AfterValidator(_without_brackets)]
+"""A name or a numeric address; one of IPv6 may be written with or without brackets."""
+
+
 class GrpcSection(_Section):
     """Where gRPC listens."""
 
-    host: str = "127.0.0.1"
+    host: Host = "127.0.0.1"
     port: int = Field(default=50051, ge=0, le=65535)
     certificate_port: int | None = Field(default=None, ge=0, le=65535)
     unix_socket: str = ""
@@ -89,7 +97,7 @@ class GrpcSection(_Section):
 class RestSection(_Section):
     """Where REST listens."""
 
-    host: str = "127.0.0.1"
+    host: Host = "127.0.0.1"
     port: int = Field(default=8080, ge=0, le=65535)
     health_port: int | None = Field(default=None, ge=0, le=65535)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from curator.clock import utc_now
 from curator.config import TEMPLATE, CuratorConfig, load_config
+from curator.identity.access_log import AccessLog
 from curator.identity.certificates import (
     ClientCertificate,
     create_certificates,
@@ -118,8 +119,13 @@ class CuratorFolder:
 
     @property
     def tokens(self) -> TokenTable:
-        """The table of callers."""
-        return TokenTable(self.identity / "callers.json")
+        """The table of callers; each change of it is a line of the access log."""
+        return TokenTable(self.identity / "callers.json", note=self.access_log.append)
+
+    @property
+    def access_log(self) -> AccessLog:
+        """Who was added, rotated and revoked, beside the table that replicas share."""
+        return AccessLog(self.identity / "access-log.jsonl")
 
     def images(self, name: str) -> Path:
         """Return where a data set's images are stored.

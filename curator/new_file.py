@@ -116,12 +116,12 @@ def new_file(path: Path, *, replace: bool, mode: int = 0o600) -> Iterator[Path]:
         try:
             os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode))
             yield partial
-            _sync(partial)
+            sync(partial)
             if replace:
                 partial.replace(target)
             else:
                 _publish(partial, target)
-            _sync(target.parent)
+            sync(target.parent)
         finally:
             for ending in ("", *_BESIDE):
                 partial.with_name(partial.name + ending).unlink(missing_ok=True)
@@ -159,7 +159,12 @@ def _publish(partial: Path, target: Path) -> None:
         raise OutputExists(target) from None
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Make a file's content or a folder's names durable.
+
+    Args:
+        path: Of either; an `OSError` if it cannot be synced.
+    """
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

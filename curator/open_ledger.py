@@ -7,6 +7,7 @@ from curator.config import CuratorConfig
 from curator.folder import CuratorFolder
 from curator.ledger.anchor import HeadAnchor
 from curator.ledger.checkpoint import UNKNOWN, Checkpoint
+from curator.ledger.connect import has_tables
 from curator.ledger.sql import SqlLedger
 
 
@@ -50,3 +51,16 @@ def open_ledger_reader(folder: CuratorFolder, config: CuratorConfig) -> SqlLedge
     if config.database:
         return SqlLedger.open_database_reader(config.database, utc_now)
     return SqlLedger.open_reader(folder.ledger, utc_now)
+
+
+def make_database_tables(folder: CuratorFolder, config: CuratorConfig) -> None:
+    """Make the ledger's tables in the configured database if it has none; change no others.
+
+    Args:
+        folder: The curator's folder; it keeps the ledger's head.
+        config: The steward's configuration, with a database.
+    """
+    if has_tables(config.database):
+        open_ledger_reader(folder, config).close()
+    else:
+        open_ledger(folder, config).close()

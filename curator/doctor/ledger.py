@@ -20,6 +20,7 @@ from curator.errors import LedgerUnavailable
 from curator.folder import CuratorFolder
 from curator.ledger import connect, postgres, rows, schema
 from curator.ledger.anchor import HeadAnchor
+from curator.ledger.database_words import in_database_words
 from curator.ledger.problems import LedgerFromTheFuture, LedgerRestored
 
 _SKEW_SECONDS: Final = 5.0
@@ -57,6 +58,7 @@ def ledger(subject: Subject) -> Finding:
         return fault(f"{kind}, {where}: {problem}", _RECOVER, kind=kind)
     except (LedgerUnavailable, SQLAlchemyError, OSError) as problem:
         said = str(problem) if isinstance(problem, LedgerUnavailable) else type(problem).__name__
+        said = in_database_words(problem) or said
         return fault(
             f"{kind}, {where}: cannot be read: {said}",
             "check that it is there, that the user that serves may read it, and, of a server, "

@@ -14,6 +14,7 @@ from typing import Final
 
 from curator.doctor.finding import Finding, attention, fault, well
 from curator.doctor.subject import Subject
+from curator.identity.listen import address, reachable
 
 _SECONDS: Final = 2.0
 _FREE, _OURS, _OTHER = "free", "held by the curator of this folder", "held by another program"
@@ -49,7 +50,7 @@ def ports(subject: Subject) -> Finding:
 
 
 def _shown(host: str, port: int) -> str:
-    return f"{host}:{port}" if port else f"{host}, any port:"
+    return address(host, port) if port else f"{host}, any port:"
 
 
 def _held(subject: Subject, host: str, port: int) -> str:
@@ -70,16 +71,11 @@ def _held(subject: Subject, host: str, port: int) -> str:
 
 
 def _holder(subject: Subject, host: str, port: int) -> str:
-    shown = _certificate_at(_reachable(host), port)
+    shown = _certificate_at(reachable(host), port)
     if shown is None:
         return _UNKNOWN if subject.is_served else _OTHER
     ours = None if subject.folder is None else _own_certificate(subject.folder.tls.certificate)
     return _OURS if shown == ours else _OTHER
-
-
-def _reachable(host: str) -> str:
-    """Return where a port of every address can be asked."""
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
 
 
 def _own_certificate(path: Path) -> bytes | None:

@@ -4,13 +4,47 @@ from __future__ import annotations
 
 import ssl
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from typing import final
 
 
 class PortUnavailable(RuntimeError):
     """The port cannot be bound."""
+
+
+def address(host: str, port: int) -> str:
+    """Return an address as programs read it: a numeric one of IPv6 stands in brackets.
+
+    Args:
+        host: A name or a numeric address.
+        port: Of it.
+    """
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_every_address(host: str) -> bool:
+    """Return whether a server of this host listens on every address of the machine.
+
+    Args:
+        host: A name or a numeric address, without brackets.
+    """
+    try:
+        return ip_address(host).is_unspecified
+    except ValueError:
+        return not host
+
+
+def reachable(host: str, host_names: Sequence[str] = ()) -> str:
+    """Return a host under which a server can be asked.
+
+    Args:
+        host: Where it listens.
+        host_names: By which the machine is known, for one that listens on every address.
+    """
+    return next(iter(host_names), "localhost") if is_every_address(host) else host
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

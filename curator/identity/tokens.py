@@ -17,6 +17,7 @@ from typing import final
 
 from curator.clock import utc_now
 from curator.errors import Unauthenticated
+from curator.identity.access_log import no_log
 from curator.identity.callers_file import (
     CallersFile,
     Entry,
@@ -48,13 +49,20 @@ def _nothing(*_: str) -> None:
 class TokenTable:
     """Names, roles and what proves them."""
 
-    def __init__(self, path: Path, clock: Callable[[], datetime] = utc_now) -> None:
+    def __init__(
+        self,
+        path: Path,
+        clock: Callable[[], datetime] = utc_now,
+        note: Callable[..., None] = no_log,
+    ) -> None:
         """Use the table at `path`; a missing file is an empty table.
 
         Args:
             path: The JSON file.
             clock: The present in UTC.
+            note: Keeps a record of each change, before it is in force; `AccessLog.append`.
         """
+        self._note = note
         self._file = CallersFile(path)
         self._clock = clock
         self._known_now = LastGood(self._file)
@@ -158,7 +166,9 @@ class TokenTable:
             name: An existing caller.
         """
         with self._file.changing() as table:
-            table[_place(table, name)] |= dict.fromkeys(Proof)
+            place = _place(table, name)
+            table[place] |= dict.fromkeys(Proof)
+            self._note("revoke", name, role=table[place]["role"])
 
     def callers(self) -> tuple[ListedCaller, ...]:
         """Return every caller in the order of adding."""
@@ -225,6 +235,7 @@ class TokenTable:
             self.check_new(str(entry["name"]))
             table.append(entry)
             before_it_is_known()
+            self._note("add", str(entry["name"]), **_noted(entry))
 
     def _rotate(
         self,
@@ -238,6 +249,7 @@ class TokenTable:
             role = Role(str(table[place]["role"]))
             table[place] = new_entry(name, role, proof, expires_at)
             before_it_is_known()
+            self._note("rotate", name, **_noted(table[place]))
 
     def check(self) -> None:
         """Check, before anybody is served, that the file can be read.
@@ -262,6 +274,13 @@ def _place(table: list[Entry], name: str) -> int:
             return place
     msg = f"there is no caller '{name}'; 'curator analyst list' shows them"
     raise NoSuchCaller(msg)
+
+
+def _noted(entry: Entry) -> dict[str, str | None]:
+    """Return what is recorded of a caller; never a hash."""
+    proof = next(proof for proof in Proof if proof in entry)
+    kept = {name: entry[name] for name in ("role", "expires_at")}
+    return {**kept, "proof": proof.name.lower()}
 
 
 def token_digest(token: str) -> str:

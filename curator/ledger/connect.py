@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,6 +18,7 @@ from curator.ledger.migrations.upgrade import upgrade
 from curator.ledger.problems import LedgerFromTheFuture
 from curator.ledger.replication import warn_of_forgetful_failover
 from curator.ledger.settling import settle
+from curator.ledger.store import Store
 
 
 def make_private_file(path: Path) -> None:
@@ -96,6 +98,17 @@ def create_tables(connection: Connection) -> None:
     if written.isdecimal() and int(written) < schema.SCHEMA_VERSION:
         upgrade(connection, written)
     refuse_other_versions(connection)
+
+
+def has_tables(location: str) -> bool:
+    """Return whether a PostgreSQL database holds a ledger, of whatever version.
+
+    Args:
+        location: Its URL.
+    """
+    store = Store(reader=postgres.reader_engine(postgres.database_url(location)))
+    with closing(store), store.reading() as connection:
+        return inspect_tables(connection).has_table(schema.meta.name)
 
 
 def check_anchor(connection: Connection, anchor: HeadAnchor | None) -> None:

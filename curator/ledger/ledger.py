@@ -33,6 +33,7 @@ from curator.ledger.records import (
     RunOpening,
     RunState,
     RunStatus,
+    Spend,
     Statement,
 )
 from curator.privacy.budget import BudgetNumbers
@@ -55,6 +56,7 @@ __all__ = [
     "RunOpening",
     "RunState",
     "RunStatus",
+    "Spend",
     "Statement",
 ]
 
@@ -99,6 +101,10 @@ class Ledger(Protocol):
 
     def share(self, name: str, analyst: str) -> Account | None:
         """Return the same of one analyst's own cap and runs, None if there is no such cap."""
+        ...
+
+    def spends(self, name: str) -> tuple[Spend, ...]:
+        """Return what each analyst with a run has spent and reserved, by name, each alone."""
         ...
 
     def statement(self, name: str) -> Statement:

@@ -21,6 +21,7 @@ from curator.ledger.records import (
     RunOpening,
     RunState,
     RunStatus,
+    Spend,
     Statement,
 )
 from curator.ledger.shared import (
@@ -28,6 +29,7 @@ from curator.ledger.shared import (
     checked_opening,
     checked_payload,
     is_repeated_mark,
+    spends_of,
     statement_of,
 )
 from curator.ledger.shown import check_shown
@@ -81,6 +83,11 @@ class MemoryLedger:
         """See `Ledger`."""
         with self._lock:
             return self._book.share(name, analyst)
+
+    def spends(self, name: str) -> tuple[Spend, ...]:
+        """See `Ledger`."""
+        with self._lock:
+            return spends_of(self._book, name)
 
     def statement(self, name: str) -> Statement:
         """See `Ledger`."""

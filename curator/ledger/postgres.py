@@ -8,13 +8,16 @@ that stops inside a transaction is thrown out by the server, so that it cannot h
 
 from __future__ import annotations
 
+import re
 from importlib.util import find_spec
 from typing import Any, Final
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
 
 from curator.errors import LedgerUnavailable
+from curator.ledger.database_words import ENCODE
 
 _SETTINGS: Final = (
     ("synchronous_commit", "on"),
@@ -25,6 +28,7 @@ _SETTINGS: Final = (
 )
 _READER_IDLE: Final = 60_000  # it holds up nobody, and may compute between two pages
 _CONNECT_SECONDS: Final = 5
+_UP_TO_PASSWORD: Final = re.compile(r"[\w+]+://(?:[^:/]*(?::[^@]*)?@)?")  # as SQLAlchemy divides
 _MIGRATION_LOCK: Final = 0x57656972  # any constant that nobody else uses
 
 
@@ -32,9 +36,19 @@ def database_url(location: str) -> URL:
     """Return the URL of a PostgreSQL database, through psycopg 3.
 
     Raises:
-        LedgerUnavailable: If it is the URL of something else; the text does not repeat it.
+        LedgerUnavailable: If it is not such a URL; the text repeats nothing of it.
     """
-    url = make_url(location)
+    if "@" in _UP_TO_PASSWORD.sub("", location, count=1):  # what follows may be shown
+        msg = f"the ledger's URL has an @ too many: {ENCODE}"
+        raise LedgerUnavailable(msg)
+    try:
+        url = make_url(location)
+    except (ArgumentError, ValueError):
+        msg = (
+            "the ledger's URL cannot be read: write "
+            f"postgresql://USER:PASSWORD@HOST:PORT/DATABASE; {ENCODE}"
+        )
+        raise LedgerUnavailable(msg) from None
     if url.get_backend_name() != "postgresql":
         msg = "a ledger in a database needs a postgresql:// URL"
         raise LedgerUnavailable(msg)

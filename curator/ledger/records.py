@@ -190,6 +190,10 @@ class DatasetState:
             return self.rule
         return replace(self.rule, budget=Budget(epsilon=self.cap, delta=self.rule.budget.delta))
 
+    def spent_alone(self, run: RunState) -> float:
+        """Return the epsilon of one run as if it were the only one; as for `Spend`."""
+        return self.rule.spent_epsilon(run.spent)
+
     def share(self, analyst: str) -> float | None:
         """Return an analyst's own cap, None without one."""
         return dict(self.shares).get(analyst)
@@ -251,6 +255,19 @@ class Account:
             remaining=max(0.0, self.rule.budget.epsilon - reserved),
             delta=self.rule.budget.delta,
         )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spend:
+    """What one analyst's runs of a data set come to, measured alone by the data set's rule.
+
+    Such numbers do not add up to what the data set has spent: the rule measures costs together,
+    and epsilon of a sum is no sum of epsilons.
+    """
+
+    analyst: str
+    spent_epsilon: float
+    reserved_epsilon: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -36,11 +36,13 @@ def load_account(connection: Connection, dataset: str, *analysts: str) -> Book:
 def load_totals(
     connection: Connection, dataset: str | None = None, *analysts: str
 ) -> dict[tuple[str, str], Totals]:
-    """Return the running totals of analysts of a data set, or all there are."""
+    """Return the running totals of a data set or of all, for some analysts or for all."""
     table = schema.totals
     query = select(table)
     if dataset is not None:
-        query = query.where(table.c.dataset == dataset, table.c.analyst.in_(analysts))
+        query = query.where(table.c.dataset == dataset)
+    if analysts:
+        query = query.where(table.c.analyst.in_(analysts))
     return totals_of(connection.execute(query).mappings())
 
 

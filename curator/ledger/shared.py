@@ -9,7 +9,8 @@ from curator.accounting.event_text import event_from_text
 from curator.ledger import entries
 from curator.ledger.book import Book
 from curator.ledger.problems import ChainBroken, LedgerConflict
-from curator.ledger.records import ACCOUNTANT, RunOpening, RunState, Statement
+from curator.ledger.records import ACCOUNTANT, RunOpening, RunState, Spend, Statement
+from curator.ledger.totals import EVERYBODY
 from curator.ledger.transitions import after
 
 
@@ -62,6 +63,20 @@ def checked_payload(run: RunState, payload: bytes | None) -> bytes | None:
         msg = f"the stored setup of run {run.run_id!r} is not what its entry says"
         raise ChainBroken(msg)
     return payload
+
+
+def spends_of(book: Book, name: str) -> tuple[Spend, ...]:
+    """Return what each analyst has spent of one data set of `book`, which has all its totals."""
+    rule = book.dataset(name).rule
+    return tuple(
+        Spend(
+            analyst=analyst,
+            spent_epsilon=rule.spent_epsilon(totals.spent.cost),
+            reserved_epsilon=rule.spent_epsilon(totals.reserved.cost),
+        )
+        for (dataset, analyst), totals in sorted(book.totals.items())
+        if dataset == name and analyst != EVERYBODY
+    )
 
 
 def statement_of(book: Book, name: str) -> Statement:

@@ -13,9 +13,9 @@ from curator.ledger.chain import Entry
 from curator.ledger.checkpoint import UNKNOWN, Checkpoint
 from curator.ledger.objections import load_objections
 from curator.ledger.problems import LedgerRestored
-from curator.ledger.records import Account, DatasetState, RunState, RunStatus, Statement
+from curator.ledger.records import Account, DatasetState, RunState, RunStatus, Spend, Statement
 from curator.ledger.settling import load_settled
-from curator.ledger.shared import checked_payload, statement_of
+from curator.ledger.shared import checked_payload, spends_of, statement_of
 from curator.ledger.totals import EVERYBODY
 from curator.ledger.watched import WatchedStore
 
@@ -71,6 +71,13 @@ class SqlReadings:
         with self._store.reading() as connection:
             book = rows.load_account(connection, name, analyst)
         return book.share(name, analyst)
+
+    def spends(self, name: str) -> tuple[Spend, ...]:
+        """See `Ledger`."""
+        with self._store.reading() as connection:
+            book = Book(datasets=rows.load_datasets(connection, name))
+            book.totals = rows.load_totals(connection, name)
+        return spends_of(book, name)
 
     def statement(self, name: str) -> Statement:
         """See `Ledger`."""

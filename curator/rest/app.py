@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 from fastapi import Depends, FastAPI, Query, Response
@@ -11,6 +11,7 @@ from fastapi import Depends, FastAPI, Query, Response
 from curator.clock import utc_now
 from curator.identity.signing import fingerprint_of
 from curator.identity.tokens import TokenTable
+from curator.ledger.ledger import RunState
 from curator.rest.dashboard import Watched, add_dashboard, add_metrics
 from curator.rest.door import caller_of, create_door
 from curator.rest.health import add_health
@@ -33,6 +34,8 @@ from curator.service.report import (
     policy_rules,
     report_budget,
     report_share,
+    report_spends,
+    spent_alone,
 )
 
 _CALLER = Depends(caller_of)
@@ -110,8 +113,9 @@ def _add_datasets(app: FastAPI, context: Context) -> None:
     def get_budget(name: str, who: Caller = _CALLER) -> BudgetAnswer:
         """What is spent and left of one data set, over all analysts, and your open runs."""
         statement = report_budget(context, name)
-        runs = [Run.of(run) for run in open_runs(context, who, name)]
-        return BudgetAnswer.of(statement, runs, report_share(context, who, name))
+        runs = _answers(context, open_runs(context, who, name))
+        share, spends = report_share(context, who, name), report_spends(context, who, name)
+        return BudgetAnswer.of(statement, runs, share, spends)
 
 
 def _add_runs(app: FastAPI, context: Context) -> None:
@@ -123,7 +127,7 @@ def _add_runs(app: FastAPI, context: Context) -> None:
 
         A page of them; while there may be more, the header `Link` names the next page.
         """
-        runs = [Run.of(run) for run in page_of_runs(context, who, limit, cursor)]
+        runs = _answers(context, page_of_runs(context, who, limit, cursor))
         if len(runs) == limit:
             following = f"/v1/runs?limit={limit}&cursor={runs[-1].run_id}"
             response.headers["Link"] = f'<{following}>; rel="next"'
@@ -132,13 +136,18 @@ def _add_runs(app: FastAPI, context: Context) -> None:
     @app.get("/v1/runs/{run_id}", tags=["runs"])
     def get_run(run_id: str, who: Caller = _CALLER) -> Run:
         """One of your runs."""
-        return Run.of(run_of(context, who, run_id))
+        return _answers(context, [run_of(context, who, run_id)])[0]
 
     @app.get("/v1/ledger/head", tags=["ledger"])
     def get_head() -> Head:
         """The ledger's last entry, to be kept elsewhere; for the steward and the auditor."""
         sequence, digest = context.ledger.head()
         return Head(sequence=sequence, digest=digest)
+
+
+def _answers(context: Context, runs: Sequence[RunState]) -> list[Run]:
+    alone = spent_alone(context, runs)
+    return [Run.of(run, alone[run.run_id]) for run in runs]
 
 
 def _add_identity(app: FastAPI, signer: Signer) -> None:

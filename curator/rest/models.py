@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pydantic import BaseModel
 
-from curator.ledger.ledger import NOTHING, Account, RunState, Statement
+from curator.ledger.ledger import NOTHING, Account, RunState, Spend, Statement
 from curator.privacy.facts import DatasetFacts, is_rehearsal
 
 
@@ -75,7 +77,10 @@ class Dataset(BaseModel):
 
 
 class Run(BaseModel):
-    """A run: its fixed parameters and how far it is."""
+    """A run: its fixed parameters, how far it is, and its epsilon as if it were the only one.
+
+    Such numbers do not add up to what the data set has spent, which is measured together.
+    """
 
     run_id: str
     dataset: str
@@ -86,15 +91,17 @@ class Run(BaseModel):
     close_reason: str
     steps_used: int
     steps_reserved: int
+    epsilon_spent_alone: float
     opened_at: str
     closed_at: str
 
     @classmethod
-    def of(cls, state: RunState) -> Run:
+    def of(cls, state: RunState, spent_alone: float) -> Run:
         """Return the answer for one run.
 
         Args:
             state: By the ledger. A closed run reserves nothing beyond what it used.
+            spent_alone: Its epsilon, measured alone by its data set's rule.
         """
         return cls(
             run_id=state.run_id,
@@ -106,6 +113,7 @@ class Run(BaseModel):
             close_reason=state.close_reason,
             steps_used=state.used,
             steps_reserved=state.num_steps if state.is_open else state.used,
+            epsilon_spent_alone=spent_alone,
             opened_at=state.opened_at,
             closed_at=state.closed_at,
         )
@@ -150,6 +158,27 @@ class Share(BaseModel):
         )
 
 
+class AnalystSpend(BaseModel):
+    """Epsilon of one analyst's runs, measured alone by the data set's rule.
+
+    Such numbers do not add up to what the data set has spent, which is measured together.
+    """
+
+    analyst: str
+    spent: float
+    reserved: float
+
+    @classmethod
+    def of(cls, spend: Spend) -> AnalystSpend:
+        """Return the answer for one analyst.
+
+        Args:
+            spend: By the ledger.
+        """
+        spent, reserved = spend.spent_epsilon, spend.reserved_epsilon
+        return cls(analyst=spend.analyst, spent=spent, reserved=reserved)
+
+
 class Delta(BaseModel):
     """Delta is fixed with the budget: the first charge uses all of it, and no later one more."""
 
@@ -159,7 +188,10 @@ class Delta(BaseModel):
 
 
 class BudgetAnswer(BaseModel):
-    """What is left of a data set, over all analysts, and the caller's open runs."""
+    """What is left of a data set, over all analysts, and the caller's open runs.
+
+    `analysts` are those with a run, for the steward and the auditor all, for an analyst itself.
+    """
 
     dataset: str
     adjacency: str
@@ -170,11 +202,16 @@ class BudgetAnswer(BaseModel):
     epsilon: Epsilon
     delta: Delta
     your_share: Share | None
+    analysts: list[AnalystSpend]
     open_runs: list[Run]
 
     @classmethod
     def of(
-        cls, statement: Statement, runs: list[Run], share: Account | None = None
+        cls,
+        statement: Statement,
+        runs: list[Run],
+        share: Account | None = None,
+        spends: Iterable[Spend] = (),
     ) -> BudgetAnswer:
         """Return the answer for one data set.
 
@@ -182,6 +219,7 @@ class BudgetAnswer(BaseModel):
             statement: By the ledger.
             runs: Open runs that the caller may see.
             share: Of the caller, if there is one.
+            spends: Of the analysts that the caller may see.
         """
         delta = statement.budget.delta
         used = delta if statement.spent_epsilon > 0 else 0.0
@@ -201,5 +239,6 @@ class BudgetAnswer(BaseModel):
             ),
             delta=Delta(budget=delta, spent=used, remaining=delta - used),
             your_share=Share.of(share),
+            analysts=[AnalystSpend.of(spend) for spend in spends],
             open_runs=runs,
         )

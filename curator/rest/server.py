@@ -11,7 +11,7 @@ from typing import final
 import uvicorn
 from fastapi import FastAPI
 
-from curator.identity.listen import PortUnavailable, Reload, TlsFiles
+from curator.identity.listen import PortUnavailable, Reload, TlsFiles, address
 from curator.rest.crowded import CrowdedSocket
 from curator.rest.peer import PeerProtocol
 
@@ -43,12 +43,14 @@ class RestServer:
         family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
         self._socket = CrowdedSocket(family, config.most_connections)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:  # '::' takes IPv4 too, as gRPC does
+            self._socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         try:
             self._socket.bind((config.host, config.port))
         except OSError:
             self._socket.close()
             msg = (
-                f"cannot listen on {config.host}:{config.port}: the port is in use or not "
+                f"cannot listen on {address(config.host, config.port)}: the port is in use or not "
                 f"allowed; choose {config.option}"
             )
             raise PortUnavailable(msg) from None

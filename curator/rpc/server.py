@@ -10,7 +10,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from curator.identity.listen import PortUnavailable, Reload, TlsFiles
+from curator.identity.listen import PortUnavailable, Reload, TlsFiles, address
 from curator.rpc.identity import Authenticator
 from curator.rpc.open_calls import OpenCalls, Patience
 from curator.rpc.room import LARGEST_MESSAGE, LARGEST_REQUESTS, Room
@@ -154,14 +154,14 @@ def _bind(server: grpc.Server, config: RpcConfig) -> tuple[int, int | None]:
     """
     try:
         if config.tls is None:
-            return server.add_insecure_port(f"{config.host}:{config.port}"), None
+            return server.add_insecure_port(address(config.host, config.port)), None
         port = server.add_secure_port(
-            f"{config.host}:{config.port}", _credentials(config.tls, asks_for_certificate=False)
+            address(config.host, config.port), _credentials(config.tls, asks_for_certificate=False)
         )
         if config.certificate_port is None:
             return port, None
         return port, server.add_secure_port(
-            f"{config.host}:{config.certificate_port}",
+            address(config.host, config.certificate_port),
             _credentials(config.tls, asks_for_certificate=True),
         )
     except RuntimeError:

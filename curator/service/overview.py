@@ -10,12 +10,18 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from curator.divergences.backend import Choice
-from curator.ledger.ledger import NOTHING, RunState, Statement
+from curator.ledger.ledger import NOTHING, RunState, Spend, Statement
 from curator.privacy.facts import DatasetFacts
 from curator.service.caller import Caller
 from curator.service.context import Context
 from curator.service.history import History, Point
-from curator.service.report import list_datasets, list_runs, policy_rules
+from curator.service.report import (
+    list_datasets,
+    list_runs,
+    policy_rules,
+    report_spends,
+    spent_alone,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,6 +43,7 @@ class DatasetOverview:
     is_in_service: bool
     rules: dict[str, str]
     shares: tuple[ShareOverview, ...]
+    spends: tuple[Spend, ...]  # of the analysts that the caller may see, each alone
     points: tuple[Point, ...]
 
 
@@ -63,6 +70,7 @@ class Overview:
     open_runs: tuple[RunOverview, ...]
     closed_runs: tuple[RunState, ...]  # the latest first
     num_closed_runs: int
+    spent_alone: dict[str, float]  # epsilon of each run as if it were the only one, by its id
     refusals: tuple[tuple[str, str, int], ...]  # caller, reason, how often since the start
 
     @property
@@ -107,6 +115,7 @@ def overview(
         ),
         closed_runs=runs.closed,
         num_closed_runs=runs.num_closed,
+        spent_alone=spent_alone(context, (*runs.open, *runs.closed)),
         refusals=context.telemetry.refusals(None if caller.sees_everything else caller.name),
     )
 
@@ -121,6 +130,7 @@ def _dataset(
         is_in_service=context.is_in_service(facts.name),
         rules=policy_rules(context, facts.name),
         shares=tuple(_shares(context, caller, facts.name)),
+        spends=report_spends(context, caller, facts.name),
         points=history.points(facts.name),
     )
 

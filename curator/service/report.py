@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from curator.errors import UnknownDataset
-from curator.ledger.ledger import Account, RunState, RunStatus, Statement
+from curator.ledger.ledger import Account, DatasetState, RunState, RunStatus, Spend, Statement
 from curator.privacy.facts import DatasetFacts
 from curator.service.caller import Caller
 from curator.service.context import Context
@@ -76,6 +77,34 @@ def report_share(context: Context, caller: Caller, name: str) -> Account | None:
         name: Which data set.
     """
     return context.ledger.share(name, caller.name)
+
+
+def report_spends(context: Context, caller: Caller, name: str) -> tuple[Spend, ...]:
+    """Return what each analyst that a caller may see has spent of a data set, each alone.
+
+    Args:
+        context: The collaborators.
+        caller: Who asks; an analyst sees the own numbers.
+        name: Which data set.
+    """
+    owner = _owner(caller)
+    return tuple(one for one in context.ledger.spends(name) if owner in {None, one.analyst})
+
+
+def spent_alone(context: Context, runs: Iterable[RunState]) -> dict[str, float]:
+    """Return the epsilon of each run as if it were the only one, by its id.
+
+    Args:
+        context: The collaborators.
+        runs: Of any data sets.
+    """
+    states: dict[str, DatasetState] = {}
+    found = {}
+    for run in runs:
+        if run.dataset not in states:
+            states[run.dataset] = context.ledger.dataset(run.dataset)
+        found[run.run_id] = states[run.dataset].spent_alone(run)
+    return found
 
 
 def policy_rules(context: Context, name: str) -> dict[str, str]:

@@ -67,7 +67,12 @@ class LedgerContract(RunContract, DecisionContract):
         assert self.ledger.head()[0] == 1
 
     def test_unknown_names(self) -> None:
-        for ask in (self.ledger.dataset, self.ledger.statement, self.ledger.account):
+        for ask in (
+            self.ledger.dataset,
+            self.ledger.statement,
+            self.ledger.account,
+            self.ledger.spends,
+        ):
             with pytest.raises(UnknownDataset):
                 ask("nobody")
         with pytest.raises(UnknownDataset):
@@ -115,6 +120,30 @@ class LedgerContract(RunContract, DecisionContract):
         self.ledger.open_run(opening("a", most_steps() // 2, analyst="ann"), "h")
         with pytest.raises(BudgetExhausted):
             self.ledger.open_run(opening("b", most_steps() // 2 + 2, analyst="bob"), "h")
+
+    def test_who_spent_what_is_measured_alone_by_the_rule_of_the_data_set(self) -> None:
+        self.ledger.register_dataset(registration("e"))
+        self.ledger.open_run(opening("r", 40), "h")
+        self.ledger.advance_mark("r", "h", 1, 20)
+        self.ledger.open_run(opening("s", 30, analyst="bob"), "h")
+        self.ledger.advance_mark("s", "h", 1, 30)
+        self.ledger.close_run("s", "h", 1, 30, "done")
+        self.ledger.open_run(opening("t", 10, dataset="e", analyst="bob"), "h")
+        state, statement = self.ledger.dataset("d"), self.ledger.statement("d")
+        ann, bob = self.ledger.spends("d")
+        step = opening("r", 1).step
+        assert (ann.analyst, bob.analyst) == ("ann", "bob")
+        assert ann.spent_epsilon == state.rule.spent_epsilon(step * 20)
+        assert ann.reserved_epsilon == state.rule.spent_epsilon(step * 40)
+        assert bob.spent_epsilon == bob.reserved_epsilon == state.rule.spent_epsilon(step * 30)
+        assert state.spent_alone(self.ledger.run("r")) == ann.spent_epsilon
+        assert state.spent_alone(self.ledger.run("s")) == bob.spent_epsilon
+        assert statement.spent_epsilon == state.rule.spent_epsilon(step * 50)
+        assert max(ann.spent_epsilon, bob.spent_epsilon) < statement.spent_epsilon
+        (other,) = self.ledger.spends("e")
+        assert (other.analyst, other.spent_epsilon) == ("bob", 0.0)
+        self.ledger.register_dataset(registration("f"))
+        assert self.ledger.spends("f") == ()
 
     def test_data_sets_do_not_share(self) -> None:
         self.ledger.register_dataset(registration("e"))

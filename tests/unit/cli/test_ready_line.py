@@ -21,7 +21,13 @@ REFUSED = Choice(
 )
 
 
-def said(choice: Choice, capsys: pytest.CaptureFixture[str], *, as_json: bool) -> str:
+def said(
+    choice: Choice,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    as_json: bool,
+    config: CuratorConfig = CuratorConfig(),  # noqa: B008 - frozen
+) -> str:
     rpc = SimpleNamespace(port=1, certificate_port=None, unix_socket=None)
     curator = SimpleNamespace(
         solver=choice,
@@ -30,7 +36,7 @@ def said(choice: Choice, capsys: pytest.CaptureFixture[str], *, as_json: bool) -
         ledger=SimpleNamespace(datasets=lambda: ()),
     )
     arguments = Namespace(json=as_json, quiet=True, insecure_loopback=False)
-    _say_ready(arguments, CuratorConfig(), curator)  # type: ignore[arg-type]
+    _say_ready(arguments, config, curator)  # type: ignore[arg-type]
     return capsys.readouterr().out
 
 
@@ -50,3 +56,30 @@ def test_a_refused_body_is_named_with_the_reason(capsys: pytest.CaptureFixture[s
     assert "torch (error 4.0e-05; numba is not used: numba is not installed)" in line
     solver = json.loads(said(REFUSED, capsys, as_json=True))["solver"]
     assert (solver["body"], solver["reason"]) == ("torch", REFUSED.reason)
+
+
+@pytest.mark.parametrize(
+    ("host", "names", "shown"),
+    [
+        ("::", (), "localhost"),
+        ("[::]", (), "localhost"),
+        ("0.0.0.0", (), "localhost"),  # noqa: S104 - not bound
+        ("0.0.0.0", ("weir.example.org", "weir"), "weir.example.org"),  # noqa: S104 - the same
+        ("::1", ("weir.example.org",), "[::1]"),
+        ("[2001:db8::7]", (), "[2001:db8::7]"),
+        ("10.0.0.7", (), "10.0.0.7"),
+    ],
+)
+def test_an_address_can_be_pasted(
+    host: str, names: tuple[str, ...], shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sections = {"grpc": {"host": host}, "rest": {"host": host}, "identity": {"host_names": names}}
+    config = CuratorConfig.model_validate(sections)
+    choice = Choice(body=Backend.NUMBA, verdict=MEASURED)
+    line = said(choice, capsys, as_json=False, config=config)
+    assert line.startswith(f"ready: grpc {shown}:1 rest https://{shown}:2 ")
+    answer = json.loads(said(choice, capsys, as_json=True, config=config))
+    assert (answer["grpc"], answer["rest"]) == (f"{shown}:1", f"https://{shown}:2")
+    listens_everywhere = host in {"::", "[::]", "0.0.0.0"}  # noqa: S104 - the same
+    assert answer["on_all_addresses"] == (["grpc", "rest"] if listens_everywhere else [])
+    assert ("(on all addresses: grpc, rest) " in line) == listens_everywhere

@@ -46,6 +46,7 @@ def calls(ledger: SqlLedger, number: int) -> Iterator[tuple[str, Callable[[], ob
     yield "budget", lambda: ledger.statement("d")
     yield "account", lambda: ledger.account("d")
     yield "share", lambda: ledger.share("d", "ann")
+    yield "spends", lambda: ledger.spends("d")
     yield "open runs", lambda: ledger.open_runs(analyst="ann")
     yield "latest", lambda: ledger.latest_runs(5, "ann", RunStatus.CLOSED)
     yield "page", lambda: ledger.latest_runs(5, before="r8")

@@ -1,0 +1,43 @@
+"""'curator ledger show' says who spent what, alone and together."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from curator.cli import main
+from curator.config import CuratorConfig
+from curator.folder import initialise
+from curator.open_ledger import open_ledger
+from tests.contract.ledger_values import opening, registration
+
+
+def test_each_analyst_and_run_is_shown_alone_and_all_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = initialise(tmp_path / "weir")
+    ledger = open_ledger(folder, CuratorConfig())
+    ledger.register_dataset(registration())
+    ledger.open_run(opening("r", 40), "h")
+    ledger.advance_mark("r", "h", 1, 20)
+    ledger.open_run(opening("s", 30, analyst="bob"), "h")
+    ledger.advance_mark("s", "h", 1, 30)
+    ledger.close_run("s", "h", 1, 30, "done")
+    ann, bob = ledger.spends("d")
+    together = ledger.statement("d").spent_epsilon
+    ledger.close()
+    assert main(["ledger", "show", "--dir", str(folder.root)]) == 0
+    said = capsys.readouterr().out
+    assert f"d: epsilon {together:.4f} spent" in said
+    for one in (ann, bob):
+        assert f"{one.analyst} alone: epsilon {one.spent_epsilon:.4f} spent" in said
+    assert f"20 of 40 steps used, epsilon {ann.spent_epsilon:.4f} alone" in said
+    assert f", epsilon {bob.spent_epsilon:.4f} alone" in said
+    assert said.count("do not add up to what all spent together") == 1
+    assert main(["ledger", "show", "--dir", str(folder.root), "--json"]) == 0
+    (shown,) = json.loads(capsys.readouterr().out)["datasets"]
+    assert [one["analyst"] for one in shown["analysts"]] == ["ann", "bob"]
+    alone = {run["run_id"]: run["epsilon_spent_alone"] for run in shown["runs"]}
+    assert alone == {"r": ann.spent_epsilon, "s": bob.spent_epsilon}
