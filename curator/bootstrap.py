@@ -177,6 +177,7 @@ def create_curator(
             solver=solver,
             holder=holder,
             max_samples=config.limits.max_samples,
+            max_request_bytes=config.limits.max_message_mib * _MIB,
             max_open_runs=config.limits.max_open_runs,
             max_state_bytes=config.limits.max_state_mib * _MIB,
             check_holder=tenure.check,

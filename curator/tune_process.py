@@ -30,7 +30,7 @@ _KEPT_BYTES: Final = 32 << 20  # the most that glibc takes as a threshold
 
 
 def tune_process() -> None:
-    """Keep freed memory for the next message, no thread waiting for long, and gRPC's core silent."""
+    """Keep freed memory for the next message, no thread waiting long, and gRPC's core silent."""
     sys.setswitchinterval(_SWITCH_SECONDS)
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     with suppress(OSError, AttributeError):  # another C library: only slower

@@ -15,6 +15,7 @@ from curator.mechanisms.mechanism import (
     TrainedOnceMechanism,
 )
 from curator.privacy.event import SamplingRate
+from curator.privacy.records import ImageSpace
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,6 +103,17 @@ def bounds_of(mechanism: ServedMechanism) -> Bounds:
         max_size=getattr(spec, "max_size", None),
         max_records_per_unit=getattr(spec, "max_records_per_unit", None),
     )
+
+
+def numbers_of_row(mechanism: ServedMechanism, space: ImageSpace) -> int:
+    """Return how many numbers a row of a step has: features where steps send them, else pixels.
+
+    Args:
+        mechanism: Of a run with steps.
+        space: Of the data set.
+    """
+    numbers: int = getattr(cast("_Specified", mechanism).spec, "num_features", space.dimension)
+    return numbers
 
 
 def least_noise_multiplier(mechanism: ServedMechanism) -> float:

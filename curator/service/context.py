@@ -68,6 +68,7 @@ class Context:
     executor: Executor  # computes answers; outlives the request that asked
     holder: str  # this process, in the ledger's words
     max_samples: int
+    max_request_bytes: int = 64 << 20
     max_open_runs: int = 64  # of one analyst, over all data sets
     max_state_bytes: int = 4 << 30  # of what all open runs keep between steps
     check_holder: Callable[[], None] = lambda: None  # raises HolderLost when others may adopt

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -34,6 +35,14 @@ class TestOpening:
         assert len(list(ctx.ledger.runs())) == 1
         with pytest.raises(MalformedRequest, match="another run"):
             opened(ctx, num_steps=6)
+
+    def test_a_step_that_no_message_could_hold_is_refused_at_opening(self, ctx: Context) -> None:
+        small = replace(ctx, max_request_bytes=4096 + 5 * (4 * 4 + 8))
+        with pytest.raises(MalformedRequest, match=r"at most \d+ fit .limits.max_message_mib"):
+            opened(small, num_samples=40, num_debias=0)
+        assert not list(ctx.ledger.runs())
+        with pytest.raises(MalformedRequest, match=r"at most 7 fit .limits.max_samples"):
+            opened(replace(ctx, max_samples=7), num_samples=40, num_debias=0)
 
     def test_another_caller_s_key_is_another_run(self, ctx: Context) -> None:
         assert opened(ctx).run_id != opened(ctx, caller=BOB).run_id
@@ -144,6 +153,6 @@ def test_a_setup_that_could_not_be_charged_costs_nothing_and_ends_the_run(
 
 
 def test_a_run_that_could_never_send_a_step_is_not_opened(ctx: Context) -> None:
-    with pytest.raises(MalformedRequest, match="at most 64 rows"):
+    with pytest.raises(MalformedRequest, match="at most 64 fit"):
         opened(ctx, num_samples=60, num_debias=5)
     assert list(ctx.ledger.runs()) == []
