@@ -28,7 +28,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_train(_command(commands, "train", "open or resume a run and train a generator"))
     _add_plan(_command(commands, "plan", "what steps cost and what an epsilon buys; free"))
-    runs = _command(commands, "runs", "your runs on this curator, the latest first")
+    runs = _command(commands, "runs", "your runs here: open ones first, the last opened first")
     runs.add_argument("--open", action="store_true", help="leave out closed runs")
     _add_connection(runs)
     close = _command(commands, "close", "end a run and give back what it did not use")

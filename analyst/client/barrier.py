@@ -230,7 +230,7 @@ class Barrier:
         return self._run(state)
 
     def runs(self, *, open_only: bool = False) -> RunList:
-        """Return your runs on all data sets, the latest first; everybody's for who sees them.
+        """Return your runs, open ones first, the last opened first; everybody's for who sees them.
 
         Args:
             open_only: Leave out closed runs.

@@ -46,7 +46,7 @@ class RunSummary:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunList:
-    """Runs, the latest first."""
+    """Runs: open ones first, and of each kind the last opened first."""
 
     runs: tuple[RunSummary, ...]
     num_left_out: int  # older closed ones
