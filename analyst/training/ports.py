@@ -218,7 +218,7 @@ class RunSummaryPort(Protocol):
 
 
 class RunListPort(Protocol):
-    """Runs, open ones first and the last opened first, and how many older closed ones are not among them."""
+    """Runs, open ones first, the last opened first, and how many older closed ones are left out."""
 
     @property
     def runs(self) -> Sequence[RunSummaryPort]: ...  # noqa: D102
