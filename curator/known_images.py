@@ -49,7 +49,8 @@ def was_asked(ledger: Ledger, state: DatasetState) -> bool:
         A run that was opened counts, whether or not it took a step, and so does whatever an older
         copy of the ledger may have forgotten.
     """
-    return bool(ledger.runs(dataset=state.registration.name)) or not state.added.is_zero
+    first = next(iter(ledger.runs(dataset=state.registration.name)), None)
+    return first is not None or not state.added.is_zero
 
 
 def that_count(ledger: Ledger) -> tuple[DatasetState, ...]:

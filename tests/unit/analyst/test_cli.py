@@ -357,7 +357,7 @@ def test_usage_errors_and_help(capsys: pytest.CaptureFixture[str]) -> None:
 class _Full:
     """Standard output on a full disk."""
 
-    def write(self, _: str) -> int:
+    def write(self, _: str = "") -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     flush = write

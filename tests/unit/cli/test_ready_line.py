@@ -33,6 +33,7 @@ def said(
         solver=choice,
         rpc=rpc,
         rest=SimpleNamespace(port=2),
+        health=None,
         ledger=SimpleNamespace(datasets=lambda: ()),
     )
     arguments = Namespace(json=as_json, quiet=True, insecure_loopback=False)
