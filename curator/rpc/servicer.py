@@ -113,6 +113,7 @@ class WeirServicer(service_pb2_grpc.WeirServiceServicer):
         """Answer one step.
 
         Raises:
+            CuratorError: What the answer is instead of a gradient.
             Unavailable: If the answer takes longer than the call's deadline; it is still computed.
         """
         caller = caller_of(context)
@@ -120,9 +121,13 @@ class WeirServicer(service_pb2_grpc.WeirServiceServicer):
         step = codec.decode_step(request, facts, self._context.max_samples)
         answer = release_gradient(self._context, caller, step)
         try:
-            return codec.encode_answer(request.run_id, answer.result(_seconds_left(context)))
+            problem = answer.exception(_seconds_left(context))
         except TimeoutError:
             raise Unavailable from None
+        if problem is not None:
+            again = type(problem)()  # the claim keeps its own, and would keep this call with it
+            raise again
+        return codec.encode_answer(request.run_id, answer.result())
 
     def StreamSteps(
         self,
