@@ -18,6 +18,10 @@ _MISUNDERSTOOD = (
 )
 _IMAGE_DIMENSIONS = 4
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+_NO_GRAPH = (
+    "The images have no graph, so a gradient would reach nothing; nothing was sent.",
+    "Give the generator's output itself, without detach() and outside of torch.no_grad().",
+)
 _NO_LABELS = (
     "One class number is sent for each image, also by a generator that knows no classes: "
     "send torch.zeros(len(images), dtype=torch.long), with label_scale = 0 where there is one."
@@ -73,6 +77,19 @@ def _check_batch(images: object, labels: object) -> None:
     problem = _misfit(cast("Tensor", images), cast("Tensor", labels))
     if problem is not None:
         raise BadBatch(*problem)
+
+
+def check_graph(images: Tensor) -> None:
+    """Check that a gradient with respect to images would reach something.
+
+    Args:
+        images: Output of a generator.
+
+    Raises:
+        BadBatch: If they have no graph.
+    """
+    if not images.requires_grad:
+        raise BadBatch(*_NO_GRAPH)
 
 
 def _misfit(images: Tensor, labels: Tensor) -> tuple[str, str] | None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from analyst.client.channel import Connection
-from analyst.client.codec import decode_gradient, encode_feature_step, encode_step
+from analyst.client.codec import check_graph, decode_gradient, encode_feature_step, encode_step
 from analyst.client.interrupted import InterruptedSteps
 from analyst.client.stream import StepStream
 from analyst.errors import (
@@ -83,7 +83,7 @@ class Run:
                 self.close()
             return
         self.hang_up()
-        if self.is_open:
+        if self.is_open and self.next_step <= self.num_steps:
             error.add_note(self._what_stays())
 
     def _what_stays(self) -> str:
@@ -197,10 +197,12 @@ class Run:
             labels: (N), class numbers.
 
         Raises:
+            BadBatch: If the images have no graph; nothing was sent.
             RunClosed: If the declared steps are used.
             CuratorUnreachable: If nothing answers within the run's patience.
             RequestRefused: If the curator says that the batch is wrong.
         """
+        check_graph(images)
         torch.autograd.backward([images], [self.gradient(images, labels)])
 
     def close(self) -> None:
@@ -263,9 +265,8 @@ class Run:
 
     def _exchange(self, requests: Sequence[release_pb2.StepRequest]) -> release_pb2.StepResponse:
         """Send what this stream has not seen yet, and wait for the answer to the first."""
-        stream = self._put(requests)
         try:
-            return stream.receive()
+            return self._put(requests).receive()
         except BaseException:
             self.hang_up()
             raise

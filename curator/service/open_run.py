@@ -139,8 +139,8 @@ def _check_rows(context: Context, rows: int, numbers: int) -> None:
     if rows > most:
         limit = "max_samples" if most == context.max_samples else "max_message_mib"
         msg = (
-            f"a step of {rows} rows is too large here: at most {most} fit "
-            f"(limits.{limit} of the curator)"
+            f"a step of {rows} rows is too large here: at most {most} fit; send fewer, or ask the "
+            f"steward to raise limits.{limit}"
         )
         raise MalformedRequest(msg)
 

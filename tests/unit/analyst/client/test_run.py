@@ -46,6 +46,7 @@ class FakeConnection:
         self.used = 0
         self.asked: dict[int, bytes] = {}
         self.is_closed = False
+        self.num_streams = 0
         self.before_answer: Callable[[], None] = lambda: None
         self.stub = SimpleNamespace(ResumeRun=self._resume, CloseRun=self._close)
 
@@ -73,6 +74,7 @@ class FakeConnection:
         return state
 
     def stream_steps(self, requests: Any) -> FakeCall:
+        self.num_streams += 1
         return FakeCall(self, requests)
 
     def answer(self, request: release_pb2.StepRequest) -> release_pb2.StepResponse:
@@ -117,8 +119,9 @@ def batch(value: float) -> torch.Tensor:
     return torch.full((2, 1, 3, 3), value)
 
 
-def interrupt(kind: type[BaseException]) -> Callable[[], None]:
-    def now() -> None:
+def interrupt(kind: type[BaseException], num_arguments: int = 0) -> Callable[..., None]:
+    def now(*arguments: object) -> None:
+        assert len(arguments) >= num_arguments
         raise kind
 
     return now
@@ -145,6 +148,40 @@ def test_after_an_interruption_the_run_goes_on_and_names_the_lost_step(
         warnings.simplefilter("error")
         run.gradient(batch(0.4), LABELS)
     assert (run.next_step, connection.used) == (5, 4)
+
+
+def test_an_interruption_while_a_step_is_queued_leaves_no_stream_that_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connection, run = new_run()
+    run.gradient(batch(0.1), LABELS)
+    with monkeypatch.context() as patched:
+        patched.setattr("analyst.client.stream.StepStream.send", interrupt(KeyboardInterrupt, 1))
+        with pytest.raises(KeyboardInterrupt):
+            run.gradient(batch(0.2), LABELS)
+    run.gradient(batch(0.3), LABELS)  # on a new stream: the old one may count a step as sent
+    assert (run.next_step, connection.used) == (3, 2)
+    assert connection.num_streams == 2
+
+
+def test_images_without_a_graph_are_not_sent() -> None:
+    connection, run = new_run()
+    with pytest.raises(BadBatch, match="without detach"):
+        run.backward(batch(0.1), LABELS)
+    assert connection.used == 0
+
+
+def test_a_block_that_asks_for_too_much_is_told_of_nothing_reserved() -> None:
+    _, run = new_run()
+    run.next_step = 10
+
+    def loop() -> None:
+        with run:
+            raise ValueError("over")
+
+    with pytest.raises(ValueError, match="over") as caught:
+        loop()
+    assert not hasattr(caught.value, "__notes__")
 
 
 def test_the_same_images_after_an_interruption_cost_nothing_more() -> None:
