@@ -126,7 +126,7 @@ def test_other_calls(
     [
         ("report_budget", "/v1/datasets/digits/budget"),
         ("list_datasets", "/v1/datasets"),
-        ("list_runs", "/v1/runs"),
+        ("page_of_runs", "/v1/runs"),
     ],
 )
 def test_rest(
