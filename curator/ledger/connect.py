@@ -91,7 +91,7 @@ def create_tables(connection: Connection) -> None:
         schema.metadata.create_all(connection)
         if connection.dialect.name == "postgresql":
             schema.leases.create(connection)
-            settle(connection)
+            settle(connection, after=0)
         row = {"key": "schema_version", "value": str(schema.SCHEMA_VERSION)}
         connection.execute(insert(schema.meta).values(row))
     written = _written_version(connection)

@@ -19,7 +19,6 @@ from typing import Final, final
 from sqlalchemy import Connection, delete, func, insert, select
 
 from curator.errors import LedgerUnavailable
-from curator.ledger import rows
 from curator.ledger.schema import meta
 
 _KEY: Final = "settled"
@@ -45,11 +44,12 @@ class Settling:
         self._server = ""
         self._since = 0.0
 
-    def check(self, connection: Connection, *, is_appended: bool) -> None:
+    def check(self, connection: Connection, before: int, *, is_appended: bool) -> None:
         """Look at the server, and say that all have compared when it is time.
 
         Args:
             connection: In the transaction of a change.
+            before: The last entry before the change: what it appends comes on top.
             is_appended: Whether the change appends an entry.
 
         Raises:
@@ -62,7 +62,7 @@ class Settling:
             self._server, self._since = server, self._monotonic()
         left = self._since + self._seconds - self._monotonic()
         if left <= 0:
-            settle(connection)
+            settle(connection, before)
         elif is_appended:
             msg = (
                 "the database's server was started anew, so the curators of this ledger compare "
@@ -81,16 +81,17 @@ def load_settled(connection: Connection) -> Settled:
     return Settled(**json.loads(text)) if text else Settled()
 
 
-def settle(connection: Connection) -> None:
+def settle(connection: Connection, after: int) -> None:
     """Say that all have compared under the present server; what comes now is on top of it.
 
     Args:
         connection: In a transaction of PostgreSQL.
+        after: The last entry that is from before.
     """
     settled = Settled(
         server=_server(connection),
         count=load_settled(connection).count + 1,
-        after=rows.load_head(connection)[0],
+        after=after,
     )
     connection.execute(delete(meta).where(meta.c.key == _KEY))
     connection.execute(insert(meta).values(key=_KEY, value=json.dumps(asdict(settled))))

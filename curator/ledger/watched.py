@@ -93,7 +93,7 @@ class WatchedStore:
             head = rows.load_head(connection)
             note = Note(head=head, datasets=dict(known.datasets))
             if self._settling is not None:
-                self._settling.check(connection, is_appended=head != before)
+                self._settling.check(connection, before[0], is_appended=head != before)
             if self._anchor is not None:
                 note.servers = load_settled(connection).count
                 name = changed(result)
