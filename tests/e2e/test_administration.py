@@ -188,9 +188,13 @@ def test_a_serving_curator_tells_of_a_data_set_that_there_is_not(
         tell(process, kind="pause", dataset="digts")
 
 
-def test_the_same_images_stay_known_after_they_were_erased(tmp_path: Path) -> None:
+def test_the_same_images_stay_known_after_they_were_erased(tmp_path: Path, serve: Serve) -> None:
     folder = digits_folder(tmp_path / "curator")
     where = ("--dir", str(folder.root))
+    process = serve(folder)
+    with process.connect() as barrier:
+        barrier.open_run("digits", "dp-sinkhorn", SINKHORN, num_steps=1)
+    process.terminate()
     run_cli("curator", "dataset", "erase", "digits", "--reason", "x", "--confirm", "digits", *where)
     facts = ["--epsilon", "3", "--delta", "1e-5", "--adjacency", "add-or-remove-one-record"]
     facts += ["--classes", "0,1,2,3,4,5,6,7,8,9", "--image-shape", "1x8x8", "--max-level", "16"]
