@@ -59,14 +59,16 @@ def _answer(
         policy = StewardPolicy.of(state).changed(rules)
     except ValueError as problem:
         raise UsageProblem(str(problem)) from None
+    limits = load_config(folder_of(arguments).config).limits
     context = Context(
         ledger=ledger,
         datasets={name: ServedDataset(facts=facts, records=None)},
         noise=OsEntropy(),
         executor=ThreadPoolExecutor(1),
         holder="a plan charges nothing",
-        max_samples=1,
-        max_open_runs=load_config(folder_of(arguments).config).limits.max_open_runs,
+        max_samples=limits.max_samples,
+        max_request_bytes=limits.max_message_bytes,
+        max_open_runs=limits.max_open_runs,
     )
     asked = wire_parameters(table, facts)
     request = PlanRequest(

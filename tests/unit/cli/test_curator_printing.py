@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import numpy as np
@@ -212,3 +213,15 @@ class TestPlan:
         error = capsys.readouterr().err
         assert words in error
         assert "Traceback" not in error
+
+    def test_a_step_beyond_the_folder_s_limits_does_not_fit(
+        self, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        weir = CuratorFolder(tmp_path / "weir")
+        copytree(folder / "weir", weir.root)
+        config = weir.config.read_text()
+        assert "max_samples = 4096" in config
+        weir.config.write_text(config.replace("max_samples = 4096", "max_samples = 2"))
+        argv = ["plan", "cats", str(folder / "recipe.toml"), "--dir", str(weir.root)]
+        assert main([*argv, "--for-steps", "20"]) == ExitCode.FAILED
+        assert "at most 2 fit; send fewer" in capsys.readouterr().err
