@@ -239,11 +239,11 @@ class TooMuchState(Refused):
 
 
 class NotPermitted(Refused):
-    """This is not permitted for you."""
+    """Your role may not do this, whatever is asked."""
 
 
 class PolicyRefused(NotPermitted):
-    """A rule of the data set's policy is broken; the text names it."""
+    """What is asked goes beyond the data set's declarations or policy; the text names how."""
 
 
 class RunClosed(Refused):

@@ -73,7 +73,7 @@ def plan_run(
     Raises:
         UnknownDataset: If there is no such data set.
         MalformedRequest: If a parameter is not valid, or a step is too large for this curator.
-        NotPermitted: If the policy of the data set forbids the parameters.
+        PolicyRefused: If the data set's declarations or the steward's policy forbid it.
     """
     facts = context.served(request.dataset).facts
     limits = Limits.of(context, caller, request.dataset, policy)
