@@ -50,6 +50,8 @@ def _statement_lines(state: DatasetState, statement: Statement) -> list[str]:
     left = f"{statement.remaining_epsilon:.4f} left of {statement.cap:g}"
     if statement.cap >= REHEARSAL_EPSILON:
         left = "no limit"
+    if statement.status.is_final:
+        left = f"{statement.status}, so nothing can be spent any more,"
     lines = [BANNER] if rehearsal else []
     lines.append(
         f"{statement.dataset}: epsilon {statement.spent_epsilon:.4f} spent, "

@@ -13,6 +13,7 @@ from curator.cli_common import Screen, UsageProblem, folder_of, reader_of, table
 from curator.cli_dataset import policy_rule
 from curator.cli_recipe import Asked, mechanism_table, wire_parameters
 from curator.config import load_config
+from curator.ledger.records import DatasetStatus
 
 if TYPE_CHECKING:
     from curator.ledger.sql import SqlLedger
@@ -94,7 +95,7 @@ def _lines(
     said = ", ".join(f"{rule} {value}" for rule, value in rules.items()) or "no rules"
     alone = "" if answer.epsilon_alone is None else f", {answer.epsilon_alone:.4f} alone"
     lines = [
-        f"data set    {answer.dataset}: {answer.remaining:.4f} left",
+        f"data set    {answer.dataset}: {_left(answer)}",
         f"policy      {said}{tried}",
         f"mechanism   {asked.mechanism}",
         f"affordable  {answer.affordable_steps:,} steps",
@@ -118,6 +119,11 @@ def _lines(
     if asked.left_out:
         lines.append(f"note: not sent to a curator: {', '.join(asked.left_out)}")
     return lines
+
+
+def _left(answer: PlanAnswer) -> str:
+    status = DatasetStatus(answer.budget.status)
+    return status if status.is_final else f"{answer.remaining:.4f} left"
 
 
 def _epsilon(value: float | None) -> str:

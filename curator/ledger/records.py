@@ -33,6 +33,11 @@ class DatasetStatus(StrEnum):
     RETIRED = "retired"
     ERASED = "erased"
 
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing will be charged again, whatever is left of the budget."""
+        return self in {DatasetStatus.RETIRED, DatasetStatus.ERASED}
+
 
 class RunStatus(StrEnum):
     """Whether a run may still be charged."""

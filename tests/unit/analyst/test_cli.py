@@ -141,6 +141,17 @@ def test_a_forgotten_run_is_found_and_closed(
     assert capsys.readouterr().out == "no runs\n"
 
 
+def test_a_curator_without_data_sets_says_so_in_words(
+    barrier: FakeBarrier, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(barrier, "datasets", list)
+    argv = ["budget", "--curator", "localhost:1", "--insecure-loopback"]
+    assert main(argv, connect=connect_to(barrier)) == ExitCode.OK
+    assert capsys.readouterr().out.startswith("no data sets: ")
+    assert main([*argv, "--json"], connect=connect_to(barrier)) == ExitCode.OK
+    assert json.loads(capsys.readouterr().out) == []
+
+
 def test_plan_and_budget_charge_nothing(
     barrier: FakeBarrier, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,6 +10,8 @@ import pytest
 from curator.cli import main
 from curator.config import CuratorConfig
 from curator.folder import initialise
+from curator.ledger.entries import StatusSet
+from curator.ledger.records import DatasetStatus
 from curator.open_ledger import open_ledger
 from tests.contract.ledger_values import opening, registration
 
@@ -41,3 +43,24 @@ def test_each_analyst_and_run_is_shown_alone_and_all_together(
     assert [one["analyst"] for one in shown["analysts"]] == ["ann", "bob"]
     alone = {run["run_id"]: run["epsilon_spent_alone"] for run in shown["runs"]}
     assert alone == {"r": ann.spent_epsilon, "s": bob.spent_epsilon}
+
+
+@pytest.mark.parametrize("status", [DatasetStatus.RETIRED, DatasetStatus.ERASED])
+def test_what_is_over_has_nothing_left(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], status: DatasetStatus
+) -> None:
+    folder = initialise(tmp_path / "weir")
+    ledger = open_ledger(folder, CuratorConfig())
+    ledger.register_dataset(registration())
+    ledger.decide(StatusSet(dataset="d", status=DatasetStatus.PAUSED, reason="first"))
+    at = ["--dir", str(folder.root)]
+    for command in (["budget"], ["ledger", "show"]):
+        assert main([*command, *at]) == 0
+        assert " left of " in capsys.readouterr().out
+    ledger.decide(StatusSet(dataset="d", status=status, reason="over"))
+    ledger.close()
+    for command in (["budget"], ["ledger", "show"]):
+        assert main([*command, *at]) == 0
+        said = capsys.readouterr().out
+        assert f"{status}, so nothing can be spent any more" in said
+        assert " left of " not in said
