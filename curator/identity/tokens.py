@@ -34,7 +34,19 @@ _SCHEME = "Bearer "
 
 
 class CallerExists(ValueError):
-    """A caller of this name has credentials already."""
+    """There is or was a caller of this name."""
+
+    def __init__(self, caller: ListedCaller) -> None:
+        """Say what that caller is, and what to do."""
+        name, rotate = caller.name, f"'curator analyst rotate {caller.name}'"
+        if caller.revoked:
+            words = (
+                f"'{name}' was revoked, and the name stays with its runs: {rotate} lets it in "
+                "again with new credentials"
+            )
+        else:
+            words = f"'{name}' exists already, as {caller.role}: {rotate} replaces its credentials"
+        super().__init__(f"{words}; or choose another name")
 
 
 class NoSuchCaller(ValueError):
@@ -116,9 +128,9 @@ class TokenTable:
         if not _NAME.fullmatch(name):
             msg = "a name has 1 to 64 lower-case letters, digits, dots, dashes and underscores"
             raise ValueError(msg)
-        if any(entry["name"] == name for entry in self._file.read()):
-            msg = f"'{name}' has credentials already; choose another name, or rotate them"
-            raise CallerExists(msg)
+        for entry in self._file.read():
+            if entry["name"] == name:
+                raise CallerExists(listed(entry))
 
     def check_known(self, name: str) -> None:
         """Check that there is or was a caller of this name.
@@ -159,16 +171,22 @@ class TokenTable:
         """
         self._rotate(name, (Proof.CERTIFICATE, _hash(certificate)), expires_at)
 
-    def revoke(self, name: str) -> None:
+    def revoke(self, name: str) -> bool:
         """End a caller's token or certificate at once; the name and its runs stay.
 
         Args:
             name: An existing caller.
+
+        Returns:
+            Whether there was one to end; if not, nothing is recorded.
         """
         with self._file.changing() as table:
             place = _place(table, name)
+            if listed(table[place]).revoked:
+                return False
             table[place] |= dict.fromkeys(Proof)
             self._note("revoke", name, role=table[place]["role"])
+        return True
 
     def callers(self) -> tuple[ListedCaller, ...]:
         """Return every caller in the order of adding."""
