@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from curator.cli import ExitCode, main
+from tests.unit.cli.conftest import ADD
 
 
 def test_a_share_needs_an_analyst_that_there_is(
@@ -102,6 +103,31 @@ def test_a_name_that_is_taken_says_so_first_and_how_to_go_on(
     assert "'curator analyst rotate kate' lets it in again" in error
     assert main(["analyst", "rotate", "kat", *at, "--out", str(out)]) == ExitCode.FAILED
     assert "there is no caller 'kat'" in capsys.readouterr().err
+
+
+UNREAD = "患者".encode().decode("ascii", "surrogateescape")  # as a C locale reads an argument
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["dataset", "check", "set.npz", "--classes", f"{UNREAD},x"],
+        ["dataset", "add", "dogs", "set.npz", "--dir", "weir", *ADD, "--classes", f"{UNREAD},x,y"],
+        ["dataset", "pause", "cats", "--dir", "weir", "--reason", UNREAD],
+    ],
+    ids=lambda argv: argv[1],
+)
+def test_letters_that_the_locale_cannot_read_get_words(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    argv: list[str],
+) -> None:
+    monkeypatch.chdir(folder)
+    assert main(argv) == ExitCode.FAILED
+    error = capsys.readouterr().err
+    assert "letters that are no text in this locale: set LC_ALL=C.UTF-8" in error
+    assert "Input should" not in error
 
 
 def test_a_second_revoke_changes_and_records_nothing(
