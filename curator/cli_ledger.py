@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from curator.bounded import bounded_lines
+from curator.bounded import TooLarge, bounded_lines, read_bounded
 from curator.cli_common import Screen, UsageProblem, check_out, folder_of, reader_of, say
 from curator.config import load_config
 from curator.ledger.anchor import HeadAnchor
@@ -162,18 +164,38 @@ def _verify(arguments: Namespace) -> None:
         msg = f"{arguments.file} is not a ledger export: give {meant}"
         raise UsageProblem(msg) from None
     except ChainBroken as problem:
+        if _is_certificate(arguments.file):
+            msg = (
+                f"{arguments.file} is a privacy certificate, not a ledger export: give {meant}; "
+                "'analyst certificate verify FILE' checks a certificate"
+            )
+            raise UsageProblem(msg) from None
         msg = f"{arguments.file}: {problem}; export it again, or restore the right copy"
         raise ChainBroken(msg) from None
     screen, answers = Screen.of(arguments), []
-    for totals in checked:
+    sequence, digest = checked.head
+    for totals in checked.totals:
         screen.show(*([BANNER] if is_rehearsal(totals.dataset) else []))
         screen.show(
             f"{totals.dataset}: chain and costs hold; epsilon {totals.spent_epsilon:.6f} spent, "
             f"{totals.reserved_epsilon:.6f} with open runs; "
             f"a second accountant finds {totals.second_spent_epsilon:.6f}"
         )
-        answers.append(asdict(totals) | {"rehearsal": is_rehearsal(totals.dataset)})
+        answers.append(
+            asdict(totals)
+            | {"rehearsal": is_rehearsal(totals.dataset)}
+            | {"head": {"sequence": sequence, "digest": digest}}
+        )
+    screen.show(f"head: entry {sequence}, {digest}")
     screen.answer(answers)
+
+
+def _is_certificate(path: Path) -> bool:
+    try:
+        told = json.loads(read_bounded(path, _LONGEST_LINE, "a certificate"))
+    except (OSError, ValueError, RecursionError, TooLarge):
+        return False
+    return isinstance(told, dict) and {"statement", "signature"} <= told.keys()
 
 
 def _backup(arguments: Namespace) -> None:

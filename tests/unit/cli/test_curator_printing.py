@@ -55,6 +55,10 @@ def test_evidence_and_copies_answer_in_json(
     assert export["lines"] == len((tmp_path / "l.jsonl").read_text().splitlines())
     (verified,) = answer(capsys, "ledger", "verify", str(tmp_path / "l.jsonl"))
     assert (verified["dataset"], verified["rehearsal"]) == ("cats", False)
+    head = answer(capsys, "ledger", "show", *at)["head"]
+    assert verified["head"] == head
+    assert main(["ledger", "verify", str(tmp_path / "l.jsonl")]) == 0
+    assert f"head: entry {head['sequence']}, {head['digest']}\n" in capsys.readouterr().out
     copy = answer(capsys, "ledger", "backup", *at, "--out", str(tmp_path / "copy.sqlite"))
     assert Path(copy["out"]).exists()
     capsys.readouterr()
@@ -70,7 +74,9 @@ def test_callers_and_the_key_answer_in_json(
     assert Path(made["credentials"]).exists()
     rotated = answer(capsys, "analyst", "rotate", "carol", *at)
     assert rotated["name"] == "carol"
-    assert answer(capsys, "analyst", "revoke", "carol", *at) == {"revoked": "carol"}
+    for changed in (True, False):
+        told = answer(capsys, "analyst", "revoke", "carol", *at)
+        assert told == {"revoked": "carol", "changed": changed}
     listed = {one["name"]: one for one in answer(capsys, "analyst", "list", *at)}
     assert listed["carol"]["proof"] is None
     assert listed["steward"]["role"] == "steward"
@@ -128,6 +134,20 @@ def test_a_mistyped_option_is_told_from_its_nearest(capsys: pytest.CaptureFixtur
         main(["dataset", "pause", "cats", "--dir", "weir", "--reason", "x", "--dier", "weir"])
     assert caught.value.code == ExitCode.USAGE
     assert "arguments: --dier weir (did you mean --dir?)" in capsys.readouterr().err
+
+
+def test_a_certificate_where_an_export_is_wanted_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "certificate.json"
+    for indent in (None, 1):  # as it was written, and as an editor left it
+        path.write_text(
+            json.dumps({"statement": {}, "public_key": "", "signature": ""}, indent=indent)
+        )
+        assert main(["ledger", "verify", str(path)]) == ExitCode.FAILED
+        error = capsys.readouterr().err
+        assert "is a privacy certificate, not a ledger export" in error
+        assert "analyst certificate verify FILE" in error
 
 
 def test_what_the_program_says_itself_is_no_fault(
