@@ -37,6 +37,9 @@ AnalystError
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+_ENDS: Final = (".", "!", "?", ")")
 
 
 class AnalystError(Exception):
@@ -46,9 +49,10 @@ class AnalystError(Exception):
         """Keep both sentences.
 
         Args:
-            message: What happened.
+            message: What happened; a full stop is added where it has none.
             remedy: What to do next.
         """
+        message = message if message.endswith(_ENDS) else f"{message}."
         super().__init__(f"{message} {remedy}".strip())
         self.message = message
         self.remedy = remedy
