@@ -197,7 +197,7 @@ class DatasetState:
 
     def spent_alone(self, run: RunState) -> float:
         """Return the epsilon of one run as if it were the only one; as for `Spend`."""
-        return self.rule.spent_epsilon(run.spent)
+        return _epsilon_alone(self.rule, run.spent_uses)
 
     def share(self, analyst: str) -> float | None:
         """Return an analyst's own cap, None without one."""
@@ -226,6 +226,12 @@ class DatasetState:
             raise DatasetPaused
         if self.status is not DatasetStatus.ACTIVE:
             raise DatasetRetired
+
+
+@lru_cache(maxsize=1024)
+def _epsilon_alone(rule: BudgetRule, uses: tuple[Use, Use]) -> float:
+    """Return what uses come to alone; a ledger lists many runs that were used alike."""
+    return rule.spent_epsilon(total_cost(uses))
 
 
 @lru_cache(maxsize=256)
