@@ -63,7 +63,7 @@ def _statement_lines(state: DatasetState, statement: Statement) -> list[str]:
     )
     lines += [
         f"  run {run.run_id} of {run.analyst}: {run.mechanism}, "
-        f"{run.used} of {run.num_steps} steps used, epsilon {state.spent_alone(run):.4f} alone"
+        f"{_used(run)}, epsilon {state.spent_alone(run):.4f} alone"
         for run in statement.open_runs
     ]
     return lines
@@ -120,9 +120,16 @@ def _decisions(state: DatasetState) -> list[str]:
 
 def _closed(run: RunState) -> str:
     return (
-        f"run {run.run_id} of {run.analyst}: {run.mechanism}, {run.used} of {run.num_steps} "
-        f"steps, {run.close_reason} {run.closed_at}"
+        f"run {run.run_id} of {run.analyst}: {run.mechanism}, {_used(run)}, "
+        f"{run.close_reason} {run.closed_at}"
     )
+
+
+def _used(run: RunState) -> str:
+    """Return how much of what a run declared was used."""
+    if run.is_one_release:
+        return "its one release used" if run.setup_begun else "its one release not used"
+    return f"{run.used} of {run.num_steps} steps used"
 
 
 def _export(arguments: Namespace) -> None:

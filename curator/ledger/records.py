@@ -148,6 +148,11 @@ class RunState:
         return self.status is RunStatus.OPEN
 
     @property
+    def is_one_release(self) -> bool:
+        """Whether all that is charged is one release, whose steps are free."""
+        return self.step.is_zero and not self.setup.is_zero
+
+    @property
     def spent_uses(self) -> tuple[Use, Use]:
         """What may have been answered: the setup once begun, and the steps up to the mark."""
         return (self.setup, int(self.setup_begun)), (self.step, self.used)
