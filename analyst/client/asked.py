@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Mapping
-from typing import Any, Final, SupportsIndex
+from typing import Final, SupportsIndex
 
 from protos.weir.v1 import run_pb2
 
@@ -35,7 +35,7 @@ def num_steps_of(value: SupportsIndex) -> int:
     return number
 
 
-def text_of(name: str, value: str) -> str:
+def text_of(name: str, value: object) -> str:
     """Return a text.
 
     Args:
@@ -51,7 +51,7 @@ def text_of(name: str, value: str) -> str:
     return value
 
 
-def choice_of(mechanism: str, parameters: Mapping[str, Any]) -> run_pb2.MechanismChoice:
+def choice_of(mechanism: object, parameters: object) -> run_pb2.MechanismChoice:
     """Return a mechanism with its parameters, as they travel.
 
     Args:
@@ -62,7 +62,7 @@ def choice_of(mechanism: str, parameters: Mapping[str, Any]) -> run_pb2.Mechanis
         TypeError: If they are no mapping, or a value cannot be sent.
         ValueError: If a number is infinite or none.
     """
-    text_of("mechanism", mechanism)
+    wire_name = text_of("mechanism", mechanism)
     if not isinstance(parameters, Mapping):
         msg = f"parameters must be a mapping such as {{'clip_norm': 0.5}}, not {_what(parameters)}"
         raise TypeError(msg)
@@ -70,7 +70,7 @@ def choice_of(mechanism: str, parameters: Mapping[str, Any]) -> run_pb2.Mechanis
         text_of("the name of a parameter", name)
         _check_value(name, value)
     text = json.dumps(dict(parameters), sort_keys=True, allow_nan=False)
-    return run_pb2.MechanismChoice(mechanism=mechanism, parameters=text)
+    return run_pb2.MechanismChoice(mechanism=wire_name, parameters=text)
 
 
 def _check_value(name: str, value: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 from pathlib import Path
 from shutil import copytree
@@ -134,6 +135,22 @@ def test_a_mistyped_option_is_told_from_its_nearest(capsys: pytest.CaptureFixtur
         main(["dataset", "pause", "cats", "--dir", "weir", "--reason", "x", "--dier", "weir"])
     assert caught.value.code == ExitCode.USAGE
     assert "arguments: --dier weir (did you mean --dir?)" in capsys.readouterr().err
+
+
+def test_the_page_says_which_commands_print_an_array(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = Path(__file__).parents[3] / "docs" / "reference" / "exit-codes.md"
+    (line,) = [line for line in page.read_text().splitlines() if "which are arrays" in line]
+    arrays = set(re.findall("`curator ([a-z ]+)`", line))
+    at, export = ["--dir", str(folder / "weir")], tmp_path / "l.jsonl"
+    told = {"ledger export": answer(capsys, "ledger", "export", *at, "--out", str(export))}
+    told["ledger verify"] = answer(capsys, "ledger", "verify", str(export))
+    for name in ("budget", "dataset list", "analyst list", "analyst log", "ledger show", "key"):
+        told[name] = answer(capsys, *name.split(), *at)
+    told["plan"] = answer(capsys, "plan", "cats", str(folder / "recipe.toml"), *at)
+    assert {name for name, value in told.items() if isinstance(value, list)} == arrays
+    assert len(arrays) == 5
 
 
 def test_a_certificate_where_an_export_is_wanted_is_named(
