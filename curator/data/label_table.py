@@ -10,6 +10,7 @@ import csv
 import os
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -46,7 +47,7 @@ def list_labelled(root: Path, table: Path, classes: Sequence[str] | None) -> Lis
     rows = list(_rows(table))
     labels = {same_name(label) for row in rows if (label := row["label"])}
     listing = Listing(classes=tuple(map(same_name, classes or sorted(labels, key=natural_key))))
-    seen, groups = dict[Path, int](), GroupNames()
+    seen, groups, refused = dict[Path, int](), GroupNames(), list[Row]()
     for number, row in enumerate(rows, 1):
         name = f"row {number}, {shown(row['path'] or '(no path)')}"
         try:
@@ -54,6 +55,7 @@ def list_labelled(root: Path, table: Path, classes: Sequence[str] | None) -> Lis
             entry = _entry(root, row, listing.classes)
         except ImageRefused as problem:
             listing.refusals.append((name, str(problem)))
+            refused.append(row)
             continue
         if entry.path in seen:
             why = f"named in row {seen[entry.path]} already: remove one of the two rows"
@@ -62,7 +64,7 @@ def list_labelled(root: Path, table: Path, classes: Sequence[str] | None) -> Lis
         seen[entry.path] = number
         listing.entries.append(entry)
     listing.alike_groups.extend(groups.alike())
-    _leave_out(listing, root, {_real(table)}.union(_named(root, rows)))
+    _leave_out(listing, root, {_real(table), *map(str, seen), *_named(root, refused)})
     return listing
 
 
@@ -106,11 +108,10 @@ def _find(root: Path, name: str) -> Path:
 
 
 def _named(root: Path, rows: Iterable[Row]) -> Iterator[str]:
-    """Yield where the files of the rows are, also of rows that are refused."""
+    """Yield where the files are that rows name."""
     for row in rows:
-        path = row["path"]
-        if path and "\0" not in path:
-            yield _real(_find(root, path))
+        with suppress(OSError, ValueError):  # where it cannot be looked for, it was refused so
+            yield _real(_find(root, row["path"] or ""))
 
 
 def _real(path: Path) -> str:

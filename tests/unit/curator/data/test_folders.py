@@ -113,6 +113,7 @@ def test_a_table_that_was_not_given_is_named(root: Path, tmp_path: Path) -> None
 
 def test_a_row_that_is_refused_names_its_file_all_the_same(root: Path, tmp_path: Path) -> None:
     rows = "1/c.png,1\n10/a9.png,bird\n10/a10.png,\n1/c.png,1\nno\0name,1\n"
+    rows += f"{'long' * 100},bird\n,1\n"
     table = write_csv(tmp_path / "labels.csv", f"path,label\n{rows}")
     options = SourceOptions(labels=table, classes=("1", "10"))
     survey = survey_source(str(root), options, no_progress)
@@ -121,6 +122,8 @@ def test_a_row_that_is_refused_names_its_file_all_the_same(root: Path, tmp_path:
         "row 3",
         "row 4",
         "row 5",
+        "row 6",
+        "row 7",
     ]
     assert survey.left_out == [("2/b.png", "not named in the table")]
 
