@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from curator.accounting.cost import Cost
 from curator.accounting.rule import BudgetRule
 from curator.ledger import records
-from curator.ledger.ledger import Cost
 from curator.ledger.memory import MemoryLedger
 from curator.privacy.budget import Budget
 from tests.contract.ledger_values import SETUP, opening, registration

@@ -83,9 +83,9 @@ class TestStepsTooLarge:
         [({"max_samples": 39}, "39"), ({"max_request_bytes": 4096 + 39 * (4 * 4 + 8)}, "39")],
     )
     def test_the_refusal_is_that_of_opening(
-        self, ctx: Context, asked: dict[str, Any], limit: dict[str, int], most: str
+        self, ctx: Context, asked: dict[str, Any], limit: dict[str, Any], most: str
     ) -> None:
-        large = {"num_samples": 40, "num_debias": 0}
+        large: dict[str, Any] = {"num_samples": 40, "num_debias": 0}
         with pytest.raises(MalformedRequest) as opening:
             opened(replace(ctx, **limit), **large)
         with pytest.raises(MalformedRequest, match=f"at most {most} fit") as planning:
