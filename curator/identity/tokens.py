@@ -19,38 +19,20 @@ from curator.clock import utc_now
 from curator.errors import Unauthenticated
 from curator.identity.access_log import no_log
 from curator.identity.callers_file import (
+    CallerExists,
     CallersFile,
     Entry,
     ListedCaller,
     Proof,
     listed,
     new_entry,
+    place_of,
 )
 from curator.identity.last_good import LastGood
 from curator.service.caller import Caller, Role
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _SCHEME = "Bearer "
-
-
-class CallerExists(ValueError):
-    """There is or was a caller of this name."""
-
-    def __init__(self, caller: ListedCaller) -> None:
-        """Say what that caller is, and what to do."""
-        name, rotate = caller.name, f"'curator analyst rotate {caller.name}'"
-        if caller.revoked:
-            words = (
-                f"'{name}' was revoked, and the name stays with its runs: {rotate} lets it in "
-                "again with new credentials"
-            )
-        else:
-            words = f"'{name}' exists already, as {caller.role}: {rotate} replaces its credentials"
-        super().__init__(f"{words}; or choose another name")
-
-
-class NoSuchCaller(ValueError):
-    """There is no caller of this name."""
 
 
 def _nothing(*_: str) -> None:
@@ -138,7 +120,7 @@ class TokenTable:
         Args:
             name: Any; one that is not known is a `NoSuchCaller`.
         """
-        _place(self._file.read(), name)
+        place_of(self._file.read(), name)
 
     def rotate(
         self,
@@ -181,7 +163,7 @@ class TokenTable:
             Whether there was one to end; if not, nothing is recorded.
         """
         with self._file.changing() as table:
-            place = _place(table, name)
+            place = place_of(table, name)
             if listed(table[place]).revoked:
                 return False
             table[place] |= dict.fromkeys(Proof)
@@ -263,7 +245,7 @@ class TokenTable:
         before_it_is_known: Callable[[], None] = _nothing,
     ) -> None:
         with self._file.changing() as table:
-            place = _place(table, name)
+            place = place_of(table, name)
             role = Role(str(table[place]["role"]))
             table[place] = new_entry(name, role, proof, expires_at)
             before_it_is_known()
@@ -279,19 +261,6 @@ class TokenTable:
     def is_intact(self) -> bool:
         """Return whether the file is as it should be; if not, those of the last good one stay."""
         return self._known_now.is_intact()
-
-
-def _place(table: list[Entry], name: str) -> int:
-    """Return where a caller is.
-
-    Raises:
-        NoSuchCaller: If there is none.
-    """
-    for place, entry in enumerate(table):
-        if entry["name"] == name:
-            return place
-    msg = f"there is no caller '{name}'; 'curator analyst list' shows them"
-    raise NoSuchCaller(msg)
 
 
 def _noted(entry: Entry) -> dict[str, str | None]:

@@ -9,7 +9,7 @@ from typing import Final, Self
 
 from curator.accounting.cost import Cost, event_cost, total_cost
 from curator.accounting.event_text import event_to_text
-from curator.accounting.rule import RULE_NAME, BudgetRule
+from curator.accounting.rule import RULE_NAME, BudgetRule, epsilon_of_uses
 from curator.errors import DatasetPaused, DatasetRetired
 from curator.privacy.adjacency import Adjacency
 from curator.privacy.budget import Budget, BudgetNumbers
@@ -202,7 +202,7 @@ class DatasetState:
 
     def spent_alone(self, run: RunState) -> float:
         """Return the epsilon of one run as if it were the only one; as for `Spend`."""
-        return _epsilon_alone(self.rule, run.spent_uses)
+        return epsilon_of_uses(self.rule, run.spent_uses)
 
     def share(self, analyst: str) -> float | None:
         """Return an analyst's own cap, None without one."""
@@ -231,12 +231,6 @@ class DatasetState:
             raise DatasetPaused
         if self.status is not DatasetStatus.ACTIVE:
             raise DatasetRetired
-
-
-@lru_cache(maxsize=1024)
-def _epsilon_alone(rule: BudgetRule, uses: tuple[Use, Use]) -> float:
-    """Return what uses come to alone; a ledger lists many runs that were used alike."""
-    return rule.spent_epsilon(total_cost(uses))
 
 
 @lru_cache(maxsize=256)

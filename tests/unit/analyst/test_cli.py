@@ -7,7 +7,6 @@ import json
 import os
 import shlex
 import signal
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,16 +15,8 @@ import pytest
 from analyst.cli import Connect, main
 from analyst.config import ConnectionConfig, ExitCode, parse
 from analyst.errors import CuratorUnreachable
-from analyst.training.run_list import runs_text
 from tests.fakes.adaptation import table, toml
-from tests.fakes.barrier import (
-    FakeBarrier,
-    FakeDataset,
-    FakeRun,
-    FakeRunList,
-    FakeRunSummary,
-    make_error,
-)
+from tests.fakes.barrier import FakeBarrier, FakeDataset, FakeRun, make_error
 
 TRAIN = ["train", "--curator", "localhost:1", "--insecure-loopback"]
 SMALL = [
@@ -148,25 +139,6 @@ def test_a_forgotten_run_is_found_and_closed(
     capsys.readouterr()
     assert main(["runs", "--open", *access], connect=connect_to(barrier)) == ExitCode.OK
     assert capsys.readouterr().out == "no runs\n"
-
-
-def test_one_release_is_not_counted_in_steps() -> None:
-    run = FakeRunSummary(run_id="r", is_open=False, num_steps=100, used_steps=100)
-    assert "100 of 100 steps" in runs_text(FakeRunList(runs=(run,)))
-    text = runs_text(FakeRunList(runs=(replace(run, one_release=True),)))
-    assert "one release" in text
-    assert "100" not in text
-
-
-def test_a_curator_without_data_sets_says_so_in_words(
-    barrier: FakeBarrier, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(barrier, "datasets", list)
-    argv = ["budget", "--curator", "localhost:1", "--insecure-loopback"]
-    assert main(argv, connect=connect_to(barrier)) == ExitCode.OK
-    assert capsys.readouterr().out.startswith("no data sets: ")
-    assert main([*argv, "--json"], connect=connect_to(barrier)) == ExitCode.OK
-    assert json.loads(capsys.readouterr().out) == []
 
 
 def test_plan_and_budget_charge_nothing(

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from curator.accounting.cost import Cost
-from curator.accounting.rule import BudgetRule
-from curator.ledger import records
+from curator.accounting.rule import BudgetRule, epsilon_of_uses
 from curator.ledger.memory import MemoryLedger
 from curator.privacy.budget import Budget
 from tests.contract.ledger_values import SETUP, opening, registration
@@ -35,7 +34,7 @@ def test_runs_that_were_used_alike_are_computed_once(monkeypatch: pytest.MonkeyP
         return compute(rule, total)
 
     monkeypatch.setattr(BudgetRule, "spent_epsilon", counted)
-    records._epsilon_alone.cache_clear()
+    epsilon_of_uses.cache_clear()
     assert [state.spent_alone(run) for run in runs] == exact
     assert len(asked) == 2
     stricter = replace(state, rule=BudgetRule.register(Budget(epsilon=1.0, delta=1e-9)))
@@ -44,4 +43,4 @@ def test_runs_that_were_used_alike_are_computed_once(monkeypatch: pytest.MonkeyP
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    assert records._epsilon_alone.cache_info().maxsize == 1024
+    assert epsilon_of_uses.cache_info().maxsize == 1024
