@@ -130,13 +130,20 @@ def _plan(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> Ex
 
 
 def _budget(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> ExitCode:
-    from analyst.training.statements import facts_json, facts_text, statement, statement_json
+    from analyst.training.statements import (
+        NO_DATASETS,
+        facts_json,
+        facts_text,
+        statement,
+        statement_json,
+    )
 
     with connect(connection_config(arguments)) as barrier:
         facts = {one.name: one for one in barrier.datasets()}
         names = [arguments.dataset] if arguments.dataset else list(facts)
         left = {name: barrier.budget(name) for name in names}  # refuses a name that is not listed
-    screen.show("\n\n".join(f"{statement(left[n])}\n{facts_text(facts[n])}" for n in names))
+    texts = [f"{statement(left[n])}\n{facts_text(facts[n])}" for n in names]
+    screen.show("\n\n".join(texts) or NO_DATASETS)
     screen.answer([statement_json(left[n]) | {"facts": facts_json(facts[n])} for n in names])
     return ExitCode.OK
 

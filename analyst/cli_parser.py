@@ -74,7 +74,7 @@ def _finish(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES[parser.prog]
     group = parser.add_argument_group("printing")
-    group.add_argument("--json", action="store_true", help="print one JSON object")
+    group.add_argument("--json", action="store_true", help="print the answer as JSON")
     group.add_argument("--quiet", action="store_true", help="say nothing but problems")
     group.add_argument("--debug", action="store_true", help="show the traceback of an error")
 
