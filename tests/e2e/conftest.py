@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,8 @@ from curator.bootstrap import Curator, create_curator
 from curator.config import CuratorConfig, GrpcSection, RestSection
 from curator.folder import CuratorFolder, initialise
 from curator.privacy.facts import DatasetFacts
+from tests.e2e import forks
+from tests.e2e.forks import Forked
 from tests.fakes.facts import small_facts
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -119,7 +120,7 @@ class Process:
     """A curator in a process of its own."""
 
     folder: CuratorFolder
-    process: subprocess.Popen[str]
+    process: Forked
     grpc_port: int
     rest_port: int
 
@@ -141,21 +142,13 @@ def start_curator(
     folder: CuratorFolder, log_path: Path, *arguments: str, grpc_port: int = 0
 ) -> Process:
     """Start `curator serve` and wait for its ready line."""
+    words = ("serve", "--dir", str(folder.root), "--grpc-port", str(grpc_port), "--rest-port", "0")
+    reading, writing = os.pipe()
     with log_path.open("w") as log:
-        process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "curator.cli", "serve", "--dir", str(folder.root)),
-                *("--grpc-port", str(grpc_port), "--rest-port", "0", *arguments),
-            ],
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            cwd=ROOT,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    process.stdout.close()
+        process = Forked(("curator", *words, *arguments), stdout=writing, stderr=log.fileno())
+    os.close(writing)
+    with os.fdopen(reading) as ready:
+        line = ready.readline()
     found = re.search(r"grpc \S+:(\d+) rest \S+:(\d+)", line)
     assert found, f"not ready: {line!r}, exit code {process.poll()}"
     return Process(folder=folder, process=process, grpc_port=int(found[1]), rest_port=int(found[2]))
@@ -181,11 +174,4 @@ def run_cli(
     package: str, *arguments: str, timeout: float = 120
 ) -> subprocess.CompletedProcess[str]:
     """Run one command of the curator or the analyst."""
-    return subprocess.run(
-        [sys.executable, "-m", f"{package}.cli", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-        cwd=ROOT,
-    )
+    return forks.run([package, *arguments], timeout=timeout)

@@ -1,0 +1,191 @@
+"""Processes of both programs, forked off one that has imported their libraries.
+
+Most of a command's processor time is importing torch, numba and SQLAlchemy, and an end-to-end test
+starts many commands. A server that has imported the libraries, and nothing of ours, forks a child
+for each: the child is a process of its own in every other way, and runs `main` as `python -m` does.
+What a start itself does is tested by real ones (`tests/unit/cli`, the README, the crash tests).
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+_LIBRARIES: Final = (
+    *("numpy", "torch", "numba", "scipy.special", "scipy.stats", "PIL.Image"),
+    *("sqlalchemy", "fastapi", "pydantic", "cryptography.x509"),
+)
+_LONGEST: Final = 1 << 20
+
+
+class Forked:
+    """A process of one of the programs; like `subprocess.Popen`, as far as tests need it."""
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        *,
+        stdout: int,
+        stderr: int,
+        cwd: Path = ROOT,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        """Begin `words`, of which the first is "curator" or "analyst"."""
+        self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._connection.connect(_server())
+        asked = {
+            "words": list(words),
+            "cwd": str(cwd),
+            "env": dict(os.environ if env is None else env),
+        }
+        socket.send_fds(self._connection, [json.dumps(asked).encode()], [stdout, stderr])
+        self.pid = int(self._connection.recv(_LONGEST))
+        self.returncode: int | None = None
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def poll(self) -> int | None:
+        return self._ended(0.0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        ended = self._ended(timeout)
+        if ended is None:
+            raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
+        return ended
+
+    def _ended(self, timeout: float | None) -> int | None:
+        if self.returncode is None:
+            self._connection.settimeout(timeout)
+            try:
+                self.returncode = int(self._connection.recv(_LONGEST))
+            except (TimeoutError, BlockingIOError):
+                return None
+            self._connection.close()
+        return self.returncode
+
+
+def run(
+    words: Sequence[str], *, timeout: float, cwd: Path = ROOT, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, like `subprocess.run` with its output captured."""
+    with tempfile.TemporaryFile("w+") as stdout, tempfile.TemporaryFile("w+") as stderr:
+        process = Forked(words, stdout=stdout.fileno(), stderr=stderr.fileno(), cwd=cwd, env=env)
+        try:
+            code = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            raise
+        stdout.seek(0)
+        stderr.seek(0)
+        return subprocess.CompletedProcess(list(words), code, stdout.read(), stderr.read())
+
+
+@functools.cache
+def _server() -> str:
+    """Start the server of this process once, and return its address."""
+    folder = tempfile.TemporaryDirectory(prefix="weir-forks-")
+    address = f"{folder.name}/socket"
+    started = subprocess.Popen(
+        [sys.executable, "-m", "tests.e2e.forks", address],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stdin=subprocess.PIPE,  # the server ends when this process does
+    )
+    assert started.stdout is not None
+    assert started.stdout.readline() == b"ready\n"
+
+    def end() -> None:
+        started.kill()
+        started.communicate()
+        folder.cleanup()
+
+    atexit.register(end)
+    return address
+
+
+def serve(address: str) -> None:
+    """Fork a process for each connection, until standard input ends."""
+    for library in _LIBRARIES:
+        importlib.import_module(library)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a guardian
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(address)
+        listener.listen()
+        os.write(1, b"ready\n")
+        while True:
+            readable, _, _ = select.select([0, listener.fileno()], [], [])
+            if listener.fileno() not in readable:
+                return
+            connection, _ = listener.accept()
+            if not os.fork():
+                listener.close()
+                _guard(connection)
+            connection.close()
+
+
+def _guard(connection: socket.socket) -> NoReturn:
+    """Fork the program, tell who it is, wait, and tell how it ended."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    message, descriptors, _, _ = socket.recv_fds(connection, _LONGEST, 2)
+    child = os.fork()
+    if not child:
+        connection.close()
+        _be(json.loads(message), descriptors)
+    for descriptor in (0, 1, 2, *descriptors):
+        os.close(descriptor)  # so that a pipe ends when the program does
+    connection.send(str(child).encode())
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    with suppress(OSError):  # nobody may ask any more
+        connection.send(str(status).encode())
+    os._exit(0)
+
+
+def _be(asked: dict[str, Any], descriptors: list[int]) -> NoReturn:
+    """Run a program as `python -m` does."""
+    for place, descriptor in enumerate((os.open(os.devnull, os.O_RDONLY), *descriptors)):
+        os.dup2(descriptor, place)
+        os.close(descriptor)
+    os.chdir(asked["cwd"])
+    os.environ.clear()
+    os.environ.update(asked["env"])
+    package, *words = asked["words"]
+    sys.argv = [package, *words]
+    code = 1
+    try:
+        runpy.run_module(f"{package}.cli", run_name="__main__", alter_sys=True)
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except BaseException:  # noqa: BLE001 - as the interpreter does
+        traceback.print_exc()
+    else:
+        code = 0
+    with suppress(BaseException):
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])
