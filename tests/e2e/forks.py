@@ -46,10 +46,11 @@ class Forked:
         stderr: int,
         cwd: Path = ROOT,
         env: Mapping[str, str] | None = None,
+        server: str | None = None,
     ) -> None:
         """Begin `words`, of which the first is "curator" or "analyst"."""
         self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._connection.connect(_server())
+        self._connection.connect(server or server_address())
         asked = {
             "words": list(words),
             "cwd": str(cwd),
@@ -100,7 +101,7 @@ def run(
 
 
 @functools.cache
-def _server() -> str:
+def server_address() -> str:
     """Start the server of this process once, and return its address."""
     folder = tempfile.TemporaryDirectory(prefix="weir-forks-")
     address = f"{folder.name}/socket"
@@ -187,5 +188,15 @@ def _be(asked: dict[str, Any], descriptors: list[int]) -> NoReturn:
     os._exit(code)
 
 
+def shell_functions() -> str:
+    """Return Bash functions `curator` and `analyst` that run them."""
+    start = f"{sys.executable} -S -E {Path(__file__).resolve()} {server_address()}"
+    return "".join(f'{name}() {{ {start} {name} "$@"; }}\n' for name in ("curator", "analyst"))
+
+
 if __name__ == "__main__":
+    if sys.argv[2:]:
+        sys.exit(
+            Forked(sys.argv[2:], stdout=1, stderr=2, cwd=Path.cwd(), server=sys.argv[1]).wait()
+        )
     serve(sys.argv[1])

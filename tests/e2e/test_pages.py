@@ -6,10 +6,10 @@ would take hours. The tutorial has a test of its own, which changes nothing.
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ import pytest
 from PIL import Image
 
 from tests.documented import ROOT, pages
+from tests.e2e.forks import Forked, shell_functions
 
 pytestmark = pytest.mark.e2e
 
@@ -80,9 +81,6 @@ ADD = (
     "--adjacency add-or-remove-one-record --classes 0,1,2,3,4,5,6,7,8,9 --image-shape 1x28x28 "
     "--nominal-size 60000 --max-size 70000 --sampling-rate 50/60000 --capacity 112"
 )
-PROGRAMS = "".join(
-    f'{name}() {{ {sys.executable} -m {name}.cli "$@"; }}\n' for name in ("curator", "analyst")
-)
 ENVIRONMENT = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"}
 
 
@@ -96,7 +94,7 @@ class World:
 
     def run(self, command: str) -> str:
         done = subprocess.run(
-            ["bash", "-euc", PROGRAMS + command],
+            ["bash", "-euc", shell_functions() + command],
             check=False, cwd=self.folder, env=ENVIRONMENT, capture_output=True, text=True,
             timeout=280,
         )  # fmt: skip
@@ -104,14 +102,18 @@ class World:
         return done.stdout
 
 
-def _serve(folder: Path, *words: str) -> tuple[subprocess.Popen[str], int]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "curator.cli", *words, "--grpc-port", "0", "--rest-port", "0"],
-        cwd=folder, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
-    for line in process.stdout or ():
-        if line.startswith("ready:"):
-            return process, int(re.findall(r"grpc \S+:(\d+) ", line)[0])
+def _serve(folder: Path, *words: str) -> tuple[Forked, int]:
+    reading, writing = os.pipe()
+    all_words = ("curator", *words, "--grpc-port", "0", "--rest-port", "0")
+    with (folder / "curator.log").open("a") as log:
+        process = Forked(
+            arguments, stdout=writing, stderr=log.fileno(), cwd=folder, env=ENVIRONMENT
+        )
+    os.close(writing)
+    with os.fdopen(reading) as lines:
+        for line in lines:
+            if line.startswith("ready:"):
+                return process, int(re.findall(r"grpc \S+:(\d+) ", line)[0])
     pytest.fail("the curator did not get ready")
 
 
@@ -149,8 +151,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     yield ready
     for one in (process, rehearsing):
         one.send_signal(signal.SIGTERM)
-        one.communicate(timeout=60)
-        assert one.returncode == 0
+        assert one.wait(60) == 0
 
 
 def _prepared(name: str, world: World) -> list[str]:
@@ -177,8 +178,7 @@ def test_a_page_s_commands_work_in_their_order(name: str, world: World) -> None:
         if line.startswith("curator rehearse"):
             process, _ = _serve(world.folder, *line.split()[1:])
             process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=60)
-            assert process.returncode == 0
+            assert process.wait(60) == 0
         elif "accept-restored" in line:
             with pytest.raises(AssertionError, match="Stop it first"):
                 world.run(line)  # it serves, and nothing was restored: tests/unit/curator/ledger
@@ -207,6 +207,6 @@ def test_the_readme_from_top_to_bottom(tmp_path: Path, world: World) -> None:
                 mine.run(line.replace(f"localhost:{world.port}", f"localhost:{port}"))
     finally:
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
-    assert process.returncode == 0
+        ended = process.wait(60)
+    assert ended == 0
     assert (tmp_path / "runs" / "mnist" / "certificate.json").exists()
