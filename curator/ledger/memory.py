@@ -14,6 +14,7 @@ from curator.accounting.cost import Cost
 from curator.ledger import entries as kinds
 from curator.ledger.book import Book, Place
 from curator.ledger.chain import GENESIS, Entry
+from curator.ledger.rebuild_check import check_shown
 from curator.ledger.records import (
     Account,
     DatasetRegistration,
@@ -32,7 +33,6 @@ from curator.ledger.shared import (
     spends_of,
     statement_of,
 )
-from curator.ledger.shown import check_shown
 from curator.ledger.totals import EVERYBODY, Totals
 from curator.privacy.budget import BudgetNumbers
 

@@ -28,10 +28,10 @@ from curator.ledger.lease import Lease, refuse_while_alive
 from curator.ledger.lock import WriterLock
 from curator.ledger.problems import HolderAlive, HolderLost, LedgerRestored
 from curator.ledger.records import DatasetRegistration, DatasetState, RunOpening, RunState
+from curator.ledger.rollback_guard import WatchedStore, accept_chain
 from curator.ledger.shared import check_kept, checked_opening, is_repeated_mark
 from curator.ledger.sql_readings import SqlReadings
 from curator.ledger.store import Store
-from curator.ledger.watched import WatchedStore, accept_chain
 
 T = TypeVar("T")
 Clock = Callable[[], datetime]

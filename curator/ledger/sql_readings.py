@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from curator.accounting.cost import Cost
 from curator.errors import BudgetNumbers
 from curator.ledger import rows, run_rows
+from curator.ledger.after_restart import load_settled
 from curator.ledger.anchor import Note
 from curator.ledger.book import Book
 from curator.ledger.chain import Entry
@@ -14,10 +15,9 @@ from curator.ledger.checkpoint import UNKNOWN, Checkpoint
 from curator.ledger.objections import load_objections
 from curator.ledger.problems import LedgerRestored
 from curator.ledger.records import Account, DatasetState, RunState, RunStatus, Spend, Statement
-from curator.ledger.settling import load_settled
+from curator.ledger.rollback_guard import WatchedStore
 from curator.ledger.shared import checked_payload, spends_of, statement_of
 from curator.ledger.totals import EVERYBODY
-from curator.ledger.watched import WatchedStore
 
 _PAGE = 1000
 

@@ -18,11 +18,11 @@ import torch
 
 import analyst
 from analyst.client import Barrier
-from curator.add_dataset import add_dataset
-from curator.bootstrap import Curator, create_curator
+from curator.administration.add_dataset import add_dataset
 from curator.config import CuratorConfig, GrpcSection, RestSection
 from curator.folder import CuratorFolder, initialise
 from curator.privacy.facts import DatasetFacts
+from curator.serving.bootstrap import Curator, create_curator
 from tests.fakes.facts import small_facts
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -19,10 +19,10 @@ from curator.ledger.records import DatasetRegistration, RunState
 from curator.privacy.facts import DatasetFacts
 from curator.privacy.noise import NoiseSource
 from curator.privacy.records import Samples
+from curator.service.answer_step import StepRequest
 from curator.service.caller import Caller, Role
 from curator.service.context import Context, ServedDataset
 from curator.service.open_run import RunRequest, open_run
-from curator.service.release_gradient import StepRequest
 from tests.fakes.facts import small_facts
 from tests.fakes.noise import SeededNoise
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from curator.administration.open_ledger import open_ledger
 from curator.cli import main
 from curator.config import CuratorConfig
 from curator.folder import initialise
-from curator.open_ledger import open_ledger
 from tests.contract.ledger_values import opening, registration
 
 

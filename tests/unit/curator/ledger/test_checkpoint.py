@@ -18,7 +18,7 @@ from curator.ledger.entries import SpendAdded
 from curator.ledger.problems import ChainBroken, LedgerRestored, RunExists
 from curator.ledger.records import NOTHING
 from curator.ledger.sql import SqlLedger
-from curator.service.history import History
+from curator.overview.history import History
 from tests.contract.ledger_values import SETUP, opening, registration
 from tests.contract.postgres_server import postgres_or_skip
 from tests.fakes.clock import FakeClock
