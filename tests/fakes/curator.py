@@ -13,7 +13,6 @@ import torch
 
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
-from curator.ledger.ledger import Ledger
 from curator.ledger.memory import MemoryLedger
 from curator.ledger.records import DatasetRegistration, RunState
 from curator.privacy.facts import DatasetFacts
@@ -85,7 +84,7 @@ def small_images() -> LabelledImages:
 
 
 def context(
-    ledger: Ledger | None = None,
+    ledger: Any = None,  # a `Ledger`, or what passes all but a few of its methods on
     *,
     holder: str = "first",
     records: PrivateRecords | None = None,

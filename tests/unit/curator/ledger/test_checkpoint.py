@@ -37,7 +37,7 @@ class Folder:
         monkeypatch.setattr(checkpoint, "WORTH", 1)
         decode = entries.decode
 
-        def counted(kind: str, body: str) -> entries.Happening:
+        def counted(kind: str, body: str) -> entries.LedgerEvent:
             self.replayed += 1
             return decode(kind, body)
 
