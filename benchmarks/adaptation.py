@@ -47,12 +47,12 @@ from analyst.adaptation.state import new_adaptation
 from analyst.generators.generator import ImageShape
 from analyst.training.progress import Progress
 from analyst.training.stop import StopRequest
-from curator.add_dataset import add_dataset
-from curator.bootstrap import create_curator
+from curator.administration.add_dataset import add_dataset
 from curator.config import CuratorConfig, GrpcSection, RestSection
 from curator.folder import initialise
 from curator.privacy.budget import Budget
 from curator.privacy.facts import DatasetFacts
+from curator.serving.bootstrap import create_curator
 
 METHODS = ("source", "swd", "dann", "dp-dann", "noiseless", "private")
 

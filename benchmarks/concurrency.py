@@ -18,8 +18,8 @@ from contextlib import ExitStack
 from analyst.client import Barrier, Run
 from benchmarks.rows import compute_as_the_curator, memory_mib, print_row
 from benchmarks.served import DATASET, ServedCurator, Shape, Way, served
+from curator.administration.open_ledger import open_ledger_reader
 from curator.config import load_config
-from curator.open_ledger import open_ledger_reader
 
 _SHAPE = Shape()
 _NUM_STEPS = 1200

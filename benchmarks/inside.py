@@ -29,11 +29,11 @@ from curator.privacy.records import Samples
 from curator.privacy.release import Release
 from curator.sanitizer.entropy import OsEntropy
 from curator.sanitizer.prefetched import PrefetchedNoise
+from curator.service.answer_step import StepRequest, release_gradient
 from curator.service.caller import Caller, Role
 from curator.service.context import Context, ServedDataset
 from curator.service.in_turn import InTurn
 from curator.service.open_run import RunRequest, open_run
-from curator.service.release_gradient import StepRequest, release_gradient
 
 Step = Callable[[Tensor, Tensor], Release]
 _NOISE_AHEAD = 1 << 18

@@ -115,12 +115,12 @@ class _Builder:
         self._head = (0, GENESIS)
         self._at = datetime(2026, 1, 1, tzinfo=UTC)
 
-    def write(self, happening: entries.Happening) -> DatasetState | RunState:
+    def write(self, event: entries.LedgerEvent) -> DatasetState | RunState:
         """Apply one change a second later than the last."""
         self._at += timedelta(seconds=1)
         at = self._at.isoformat()
-        state = self.book.apply(happening, at)
-        entry = Entry.following(self._head, at, *entries.encode(happening))
+        state = self.book.apply(event, at)
+        entry = Entry.following(self._head, at, *entries.encode(event))
         self._head = (entry.seq, entry.digest)
         self.lines.append(entry._asdict())
         return state

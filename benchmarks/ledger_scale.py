@@ -35,14 +35,14 @@ from curator.ledger.anchor import HeadAnchor
 from curator.ledger.checkpoint import Checkpoint
 from curator.ledger.export import export_jsonl, verify_export
 from curator.ledger.sql import SqlLedger
+from curator.overview.history import History
+from curator.overview.metrics import measure
+from curator.overview.queries import list_runs, page_of_runs
+from curator.overview.summary import overview
 from curator.rest.pages import Page
 from curator.sanitizer.entropy import OsEntropy
 from curator.service.caller import Caller, Role
 from curator.service.context import Context, ServedDataset
-from curator.service.history import History
-from curator.service.measure import measure
-from curator.service.overview import overview
-from curator.service.report import list_runs, page_of_runs
 
 _STEWARD: Final = Caller("steward", Role.STEWARD)
 _ANALYST: Final = Caller(analyst(7), Role.ANALYST)

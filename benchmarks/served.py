@@ -22,7 +22,7 @@ from torch import Tensor
 import analyst
 from analyst.client import Barrier, Run
 from benchmarks.rows import ROOT
-from curator.add_dataset import add_dataset
+from curator.administration.add_dataset import add_dataset
 from curator.folder import CuratorFolder, initialise
 from curator.privacy.facts import DatasetFacts
 

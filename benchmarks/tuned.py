@@ -10,9 +10,9 @@ import sys
 
 import torch
 
-from curator import bootstrap
 from curator.cli import main
 from curator.sanitizer.entropy import OsEntropy
+from curator.serving import bootstrap
 
 DEFAULT_SWITCH_US = 5000.0
 

@@ -15,10 +15,10 @@ from sklearn.datasets import load_digits
 from utility_job import ROOT, Job, stop
 
 from analyst.recipes import Recipe
+from curator.administration.open_ledger import open_ledger_reader
 from curator.cli import main as curator
 from curator.config import load_config
 from curator.folder import CuratorFolder
-from curator.open_ledger import open_ledger_reader
 
 FILES = {
     "mnist": "mnist.npz",

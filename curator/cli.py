@@ -13,7 +13,6 @@ from curator.cli_commands import command
 from curator.cli_doctor import NeedsAttention
 from curator.cli_parser import build_parser
 from curator.cli_suggest import parse_or_suggest
-from curator.core_dumps import forbid_core_dumps
 from curator.errors import CuratorError, LedgerUnavailable
 from curator.identity.listen import PortUnavailable
 from curator.ledger.problems import (
@@ -22,8 +21,9 @@ from curator.ledger.problems import (
     LedgerLocked,
     LedgerRestored,
 )
-from curator.os_words import in_words
-from curator.output import Output, OutputLost, steady_output
+from curator.system.core_dumps import forbid_core_dumps
+from curator.system.os_errors import in_words
+from curator.system.output import Output, OutputLost, steady_output
 
 
 class ExitCode(IntEnum):
@@ -156,7 +156,7 @@ def _say(problem: Exception, code: ExitCode, where: str = "") -> int:
     if isinstance(problem, _WORLD):
         text = cause or text
     elif isinstance(problem, LedgerUnavailable):
-        from curator.ledger.database_words import in_database_words  # SQLAlchemy
+        from curator.ledger.database_errors import in_database_words  # SQLAlchemy
 
         cause = cause or in_database_words(problem)
         text = text if cause is None else f"{text}: {cause}"

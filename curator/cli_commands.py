@@ -25,7 +25,7 @@ def _init(arguments: Namespace) -> None:
     folder = initialise(arguments.dir)
     config = load_config(folder.config)
     if config.database:
-        from curator.open_ledger import make_database_tables  # SQLAlchemy
+        from curator.administration.open_ledger import make_database_tables  # SQLAlchemy
 
         make_database_tables(folder, config)
     screen = Screen.of(arguments)

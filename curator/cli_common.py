@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from curator.config import load_config
 from curator.folder import CuratorFolder
-from curator.new_file import check_output
+from curator.system.new_file import check_output
 
 if TYPE_CHECKING:
     from curator.ledger.sql import SqlLedger
@@ -141,7 +141,7 @@ def reader_of(arguments: Namespace) -> SqlLedger:
     Args:
         arguments: With `dir`.
     """
-    from curator.open_ledger import open_ledger_reader  # SQLAlchemy
+    from curator.administration.open_ledger import open_ledger_reader  # SQLAlchemy
 
     folder = folder_of(arguments)
     return open_ledger_reader(folder, load_config(folder.config))

@@ -10,11 +10,11 @@ from pydantic import ValidationError
 from curator.administration.commands import (
     COMMANDS as ADMINISTRATIVE,
 )
-from curator.administration.known import known_dataset
+from curator.administration.lookup import known_dataset
 from curator.cli_common import Screen, UsageProblem, folder_of, reader_of
 from curator.cli_source import SOURCE_COMMANDS
-from curator.plain_words import in_plain_words
 from curator.privacy.facts import DatasetFacts
+from curator.validation_errors import in_plain_words
 
 
 def _list_datasets(arguments: Namespace) -> None:
@@ -37,7 +37,7 @@ def _administer(arguments: Namespace, **fields: object) -> None:
     Raises:
         UsageProblem: If an argument is not valid.
     """
-    from curator.administer import administer  # gRPC, and torch where nobody serves
+    from curator.administration.administer import administer  # gRPC, and torch where nobody serves
 
     kind = arguments.command.split()[1]
     try:

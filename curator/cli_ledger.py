@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from curator.bounded import TooLarge, bounded_lines, read_bounded
+from curator.administration.open_ledger import open_ledger
 from curator.cli_common import Screen, UsageProblem, check_out, folder_of, reader_of, say
 from curator.config import load_config
 from curator.ledger.anchor import HeadAnchor
@@ -20,12 +20,12 @@ from curator.ledger.problems import ChainBroken
 from curator.ledger.records import DatasetState, RunState, Spend, Statement
 from curator.ledger.restored import accept_restored
 from curator.ledger.sql import SqlLedger
-from curator.new_file import new_file
-from curator.open_ledger import open_ledger
 from curator.privacy.budget import REHEARSAL_EPSILON
 from curator.privacy.facts import is_rehearsal
 from curator.rest.models import BudgetAnswer, Run
 from curator.service.rehearsal import BANNER
+from curator.system.bounded_file import TooLarge, bounded_lines, read_bounded
+from curator.system.new_file import new_file
 
 _LONGEST_LINE = 1 << 22  # the last one names every data set
 

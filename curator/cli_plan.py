@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from curator.administration.known import check_analyst, known_dataset
+from curator.administration.lookup import check_analyst, known_dataset
 from curator.cli_common import Screen, UsageProblem, folder_of, reader_of, table_lines
 from curator.cli_dataset import policy_rule
 from curator.cli_recipe import Asked, mechanism_table, wire_parameters
@@ -41,13 +41,13 @@ def _answer(
         NotThere: If there is no such data set or analyst.
         UsageProblem: If a rule is not valid.
     """
+    from curator.planning.plan import PlanRequest, plan_run
+    from curator.planning.table import Axis
     from curator.privacy.facts import DatasetFacts
     from curator.rest.plan import PlanAnswer
     from curator.sanitizer.entropy import OsEntropy  # torch
     from curator.service.caller import Caller, Role
     from curator.service.context import Context, ServedDataset
-    from curator.service.plan_run import PlanRequest, plan_run
-    from curator.service.plan_table import Axis
     from curator.service.steward_policy import StewardPolicy
 
     name, who = arguments.name, arguments.analyst

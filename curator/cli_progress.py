@@ -6,7 +6,7 @@ import sys
 import time
 from argparse import Namespace
 
-from curator.data.options import Progress, no_progress
+from curator.sources.options import Progress, no_progress
 
 _SECONDS = 0.2
 

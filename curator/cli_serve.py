@@ -17,11 +17,11 @@ from curator.identity.listen import address, is_every_address, reachable
 from curator.ledger.problems import HolderLost
 from curator.privacy.facts import is_rehearsal
 from curator.service.rehearsal import BANNER
+from curator.system.tune_process import tune_process
 from curator.telemetry.log import configure_logging
-from curator.tune_process import tune_process
 
 if TYPE_CHECKING:
-    from curator.bootstrap import Curator
+    from curator.serving.bootstrap import Curator
 
 
 def _serve(arguments: Namespace) -> None:
@@ -32,7 +32,7 @@ def _serve(arguments: Namespace) -> None:
 def _rehearse(arguments: Namespace) -> None:
     """Serve public data without a limit, from a folder of its own."""
     from curator.cli_source import source_options
-    from curator.rehearse import Rehearsal, prepare_rehearsal  # torch, seconds
+    from curator.serving.rehearsal import Rehearsal, prepare_rehearsal  # torch, seconds
 
     screen = Screen.of(arguments)
     rehearsal = Rehearsal(
@@ -80,7 +80,7 @@ def _run(
         UsageProblem: If the ledger's lease was lost.
     """
     tune_process()
-    from curator.bootstrap import create_curator, drain_on_signals  # torch, seconds
+    from curator.serving.bootstrap import create_curator, drain_on_signals  # torch, seconds
 
     config = _overridden(config, arguments)
     configure_logging()

@@ -16,13 +16,13 @@ from curator.cli_common import Screen, UsageProblem, folder_of
 from curator.cli_progress import progress_for
 from curator.cli_recipe import favourite_of_recipe
 from curator.data.capacity import capacity_warning
-from curator.data.conversion import Conversion, Shape
 from curator.data.errors import SourceError
 from curator.data.naming import is_text, shown
-from curator.data.options import SourceOptions
-from curator.plain_words import UNREAD_LETTERS, first_problem
 from curator.privacy.adjacency import Unit
 from curator.privacy.facts import DatasetFacts
+from curator.sources.conversion import Conversion, Shape
+from curator.sources.options import SourceOptions
+from curator.validation_errors import UNREAD_LETTERS, first_problem
 
 _SHAPE_PARTS = 3
 _INTERRUPTED = 130  # what shells expect after Ctrl-C
@@ -34,8 +34,8 @@ def _check_source(arguments: Namespace) -> None:
     Raises:
         SourceError: If files would be refused.
     """
-    from curator.data.report import PRIVATE, report_lines
-    from curator.data.source import survey_source  # Pillow and scikit-learn
+    from curator.sources.preflight_report import PRIVATE, report_lines
+    from curator.sources.source import survey_source  # Pillow and scikit-learn
 
     options = source_options(arguments)
     with _interruptible("interrupted; nothing was written"):
@@ -54,8 +54,12 @@ def _check_source(arguments: Namespace) -> None:
 
 
 def _add_dataset(arguments: Namespace) -> None:
-    from curator.add_dataset import Choices, add_dataset, try_dataset  # torch, seconds
-    from curator.data.report import PRIVATE, report_lines
+    from curator.administration.add_dataset import (  # torch, seconds
+        Choices,
+        add_dataset,
+        try_dataset,
+    )
+    from curator.sources.preflight_report import PRIVATE, report_lines
 
     folder = folder_of(arguments)
     facts = _facts(arguments)

@@ -15,7 +15,7 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from curator.divergences.backend_names import Backend
-from curator.plain_words import in_plain_words
+from curator.validation_errors import in_plain_words
 
 TEMPLATE = """\
 # Configuration of this curator. Every key is optional; unknown keys are errors.

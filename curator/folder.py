@@ -22,8 +22,8 @@ from curator.identity.credentials import CREDENTIALS_ENDING, credentials_file
 from curator.identity.listen import TlsFiles
 from curator.identity.signing import SigningKey
 from curator.identity.tokens import TokenTable
-from curator.new_file import CONFIG_NAME, check_new_folder, new_file, write_private
 from curator.service.caller import Role
+from curator.system.new_file import CONFIG_NAME, check_new_folder, new_file, write_private
 
 STEWARD = "steward"
 

@@ -16,16 +16,16 @@ from curator.administration.commands import (
     SetPolicy,
     SetShare,
 )
-from curator.administration.known import check_analyst, known_dataset
+from curator.administration.lookup import check_analyst, known_dataset
+from curator.administration.registered_images import complete_hashes, was_asked
 from curator.folder import CuratorFolder
-from curator.known_images import complete_hashes, was_asked
 from curator.ledger.entries import CapLowered, Decision, PolicySet, ShareSet, StatusSet
 from curator.ledger.ledger import DatasetRegistration, DatasetState, DatasetStatus
 from curator.service.context import Context
 from curator.service.decide import decide
 from curator.service.rehearsal import check_not_mixed
-from curator.service.state_folder import StateFolder
 from curator.service.steward_policy import StewardPolicy
+from curator.state.folder import StateFolder
 
 Decided = Pause | Resume | Retire | Erase | LowerCap | SetShare | SetPolicy
 _STATUS: Final = {

@@ -16,8 +16,8 @@ from curator.mechanisms.kinds import is_sampled, is_stateful
 from curator.mechanisms.mechanism import ReleasedOnceMechanism, SampledStatefulMechanism
 from curator.privacy.noise import NoiseSource
 from curator.privacy.release import Release
-from curator.service.private_batches import private_batches, setup_batches
-from curator.service.state_step import state_step
+from curator.state.private_batches import private_batches, setup_batches
+from curator.state.step import state_step
 
 _ROWS = CAPACITY  # a service reads more at once, and hashes as many, padding or not
 

@@ -24,9 +24,9 @@ from typing import Any, Final, final
 import torch
 from torch import Tensor
 
-from curator.core_dumps import forbid_core_dumps
 from curator.divergences.critic_training import CriticOptimizer, Ensemble, Minibatch, update
 from curator.divergences.critics import CriticShape, Parameters
+from curator.system.core_dumps import forbid_core_dumps
 
 _AT_ONCE: Final = 16  # minibatches that travel together
 _STORE_BYTES: Final = 1 << 28

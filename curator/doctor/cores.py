@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from curator.core_dumps import are_core_dumps_off
 from curator.doctor.finding import Finding, attention, well
 from curator.doctor.subject import Subject
+from curator.system.core_dumps import are_core_dumps_off
 
 _PATTERN: Final = Path("/proc/sys/kernel/core_pattern")
 _LIMITS: Final = Path("/proc/1/limits")

@@ -20,7 +20,7 @@ from curator.errors import LedgerUnavailable
 from curator.folder import CuratorFolder
 from curator.ledger import connect, postgres, rows, schema
 from curator.ledger.anchor import HeadAnchor
-from curator.ledger.database_words import in_database_words
+from curator.ledger.database_errors import in_database_words
 from curator.ledger.problems import LedgerFromTheFuture, LedgerRestored
 
 _SKEW_SECONDS: Final = 5.0

@@ -15,10 +15,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, final
 
-from curator.bounded import bounded_lines
 from curator.clock import utc_now
-from curator.new_file import sync
-from curator.os_words import naming
+from curator.system.bounded_file import bounded_lines
+from curator.system.new_file import sync
+from curator.system.os_errors import naming
 
 _LONGEST_LINE: Final = 1 << 16
 

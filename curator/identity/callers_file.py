@@ -14,10 +14,10 @@ from typing import Annotated, final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from curator.bounded import read_bounded
-from curator.new_file import write_private
-from curator.plain_words import first_problem
 from curator.service.caller import Role
+from curator.system.bounded_file import read_bounded
+from curator.system.new_file import write_private
+from curator.validation_errors import first_problem
 
 Entry = dict[str, str | None]
 _MOST_BYTES = 1 << 24  # tens of thousands of callers

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from curator.new_file import write_private as write_private
+from curator.system.new_file import write_private as write_private
 
 _AUTHORITY_DAYS, _SERVER_DAYS = 3650, 825
 CLIENT_DAYS = 365

@@ -6,8 +6,8 @@ import logging
 import threading
 from typing import Final, final
 
-from curator.bounded import TooLarge
 from curator.identity.callers_file import CallersDamaged, CallersFile, ListedCaller, Proof, listed
+from curator.system.bounded_file import TooLarge
 
 Proofs = dict[tuple[Proof, str], ListedCaller]
 

@@ -9,7 +9,7 @@ from typing import final
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from curator.new_file import write_private
+from curator.system.new_file import write_private
 
 
 @final

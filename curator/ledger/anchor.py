@@ -19,14 +19,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self, final
 
-from curator.bounded import TooLarge, read_bounded
 from curator.errors import LedgerUnavailable
 from curator.ledger.book import Book
 from curator.ledger.chain import GENESIS
 from curator.ledger.entries import dataset_fields
 from curator.ledger.head_file import FORMAT, MOST_BYTES, checked_head
 from curator.ledger.problems import LedgerRestored
-from curator.new_file import write_private
+from curator.system.bounded_file import TooLarge, read_bounded
+from curator.system.new_file import write_private
 
 HOW_TO_ACCEPT: Final = "'curator ledger accept-restored --dir DIR --reason TEXT'"
 

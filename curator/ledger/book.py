@@ -80,21 +80,21 @@ class Book:
         totals = self.total(name, analyst)
         return Account(rule=rule, spent=totals.spent.cost, reserved=totals.reserved.cost)
 
-    def apply(self, happening: entries.Happening, at: str) -> DatasetState | RunState:
+    def apply(self, event: entries.LedgerEvent, at: str) -> DatasetState | RunState:
         """Check that something may happen, and let it.
 
         Args:
-            happening: What is asked for, or what an entry says has happened.
+            event: What is asked for, or what an entry says has happened.
             at: When, in UTC.
 
         Returns:
             The one data set or run that changed.
         """
-        match happening:
+        match event:
             case entries.DatasetRegistered():
-                return self._register(happening, at)
+                return self._register(event, at)
             case entries.RunOpened():
-                return self._open(happening, at)
+                return self._open(event, at)
             case entries.CapLowered() | entries.ShareSet() | entries.PolicySet() as decision:
                 return self._decide(decision)
             case entries.StatusSet() | entries.SpendAdded() as decision:
@@ -102,8 +102,8 @@ class Book:
             case event:
                 return self._go_on(event, at)
 
-    def _register(self, happening: entries.DatasetRegistered, at: str) -> DatasetState:
-        registration, rule = happening.registration, happening.rule
+    def _register(self, event: entries.DatasetRegistered, at: str) -> DatasetState:
+        registration, rule = event.registration, event.rule
         if registration.name in self.datasets:
             msg = (
                 f"the data set {registration.name!r} is registered already; a budget never changes"
@@ -118,8 +118,8 @@ class Book:
         self.datasets[registration.name] = state
         return state
 
-    def _open(self, happening: entries.RunOpened, at: str) -> RunState:
-        opening = happening.opening
+    def _open(self, event: entries.RunOpened, at: str) -> RunState:
+        opening = event.opening
         account = self.account(opening.dataset)
         if opening.run_id in self.runs or opening.run_id in self.closed:
             msg = f"the run {opening.run_id!r} was opened before"
@@ -137,7 +137,7 @@ class Book:
             answered=0,
             status=RunStatus.OPEN,
             close_reason="",
-            holder=happening.holder,
+            holder=event.holder,
             epoch=1,
             setup_begun=False,
             setup_digest="",
@@ -236,10 +236,10 @@ def follow(lines: Iterable[Entry], place: Place) -> Iterator[tuple[Entry, Datase
     for entry in lines:
         check_follows(entry, place.head)
         try:
-            happening = entries.decode(entry.kind, entry.body)
-            if isinstance(happening, entries.RunOpened):
-                _check_new(happening.opening.run_id, place.ids)
-            state = place.book.apply(happening, entry.at)
+            event = entries.decode(entry.kind, entry.body)
+            if isinstance(event, entries.RunOpened):
+                _check_new(event.opening.run_id, place.ids)
+            state = place.book.apply(event, entry.at)
         except Exception as error:
             msg = f"entry {entry.seq} could not have been written by this software: {error}"
             raise ChainBroken(msg) from error

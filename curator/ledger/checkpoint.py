@@ -21,7 +21,7 @@ from sqlalchemy import Connection
 from curator.ledger import rows, run_rows
 from curator.ledger.book import Book, Place
 from curator.ledger.problems import ChainBroken
-from curator.ledger.shown import Watcher
+from curator.ledger.rebuild_check import Watcher
 from curator.ledger.verify import Known, verify_rows
 
 WORTH: Final = 10_000

@@ -146,7 +146,7 @@ class SpendAdded:
 
 RunEvent = RunAdopted | MarkAdvanced | SetupBegun | SetupStored | RunRelinquished | RunClosed
 Decision = CapLowered | ShareSet | PolicySet | StatusSet | SpendAdded
-Happening = DatasetRegistered | RunOpened | RunEvent | Decision
+LedgerEvent = DatasetRegistered | RunOpened | RunEvent | Decision
 
 _DATASET: Final = "dataset-registered"
 _OPENED: Final = "run-opened"
@@ -173,9 +173,9 @@ _TYPES: Final = {
 _KIND_OF: Final = {kind_type: kind for kind, kind_type in _KINDS.items()}
 
 
-def encode(happening: Happening) -> tuple[str, str]:
+def encode(event: LedgerEvent) -> tuple[str, str]:
     """Return the kind and the canonical JSON body of what happened."""
-    match happening:
+    match event:
         case DatasetRegistered(registration=registration, rule=rule):
             return _DATASET, canonical_json(
                 {**dataset_fields(registration), "rule": rule.to_json()}
@@ -193,7 +193,7 @@ def encode(happening: Happening) -> tuple[str, str]:
             return _KIND_OF[type(event)], canonical_json(_plain(event))
 
 
-def decode(kind: str, body: str) -> Happening:
+def decode(kind: str, body: str) -> LedgerEvent:
     """Return what `encode` wrote.
 
     Raises:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from curator.ledger.records import DatasetStatus
-from curator.plain_words import first_problem
+from curator.validation_errors import first_problem
 
 FORMAT: Final = "datasets-version-1"
 MOST_BYTES: Final = 1 << 26  # a few kilobytes for each data set

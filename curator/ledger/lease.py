@@ -25,7 +25,7 @@ from sqlalchemy import Connection, delete, func, insert, literal, select, update
 from curator.errors import LedgerUnavailable
 from curator.ledger import schema
 from curator.ledger.problems import HolderAlive, HolderLost, LedgerRestored
-from curator.ledger.watched import WatchedStore
+from curator.ledger.rollback_guard import WatchedStore
 
 _SHORTER: Final = 0.9
 _BEATS: Final = 4

@@ -2,43 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
-from typing import final
+from typing import final, overload
 
-from curator.accounting.cost import Cost
-from curator.ledger import entries as kinds
+from curator.ledger import entries as events
 from curator.ledger.book import Book, Place
 from curator.ledger.chain import GENESIS, Entry
-from curator.ledger.records import (
-    Account,
-    DatasetRegistration,
-    DatasetState,
-    RunOpening,
-    RunState,
-    RunStatus,
-    Spend,
-    Statement,
-)
-from curator.ledger.shared import (
-    check_kept,
-    checked_opening,
-    checked_payload,
-    is_repeated_mark,
-    spends_of,
-    statement_of,
-)
-from curator.ledger.shown import check_shown
+from curator.ledger.ledger import Ledger
+from curator.ledger.rebuild_check import check_shown
+from curator.ledger.records import DatasetState, RunState, RunStatus
+from curator.ledger.shared import check_kept, checked_payload, is_repeated_mark
 from curator.ledger.totals import EVERYBODY, Totals
-from curator.privacy.budget import BudgetNumbers
 
 
 @final
-class MemoryLedger:
+class MemoryLedger(Ledger):
     """The ledger's promise without a disk."""
 
     def __init__(self, clock: Callable[[], datetime]) -> None:
@@ -50,102 +32,55 @@ class MemoryLedger:
         self._ids: list[str] = []  # of runs, in the order in which they were opened
         self._payloads: dict[str, bytes] = {}
 
-    def register_dataset(
-        self, registration: DatasetRegistration, favourite: float | None = None
-    ) -> DatasetState:
+    @overload
+    def _record(self, event: events.DatasetRegistered | events.Decision) -> DatasetState: ...
+    @overload
+    def _record(
+        self, event: events.RunOpened | events.RunEvent, payload: bytes | None = None
+    ) -> RunState: ...
+    def _record(
+        self, event: events.LedgerEvent, payload: bytes | None = None
+    ) -> DatasetState | RunState:
         """See `Ledger`."""
         with self._lock:
-            self._write(kinds.DatasetRegistered.favouring(registration, favourite))
-            return self._book.dataset(registration.name)
+            if isinstance(event, events.RunEvent):
+                before = self._book.run(event.run_id)
+                if is_repeated_mark(before, event):
+                    return before
+                check_kept(self._book, before, event)
+            at = self._clock().isoformat()
+            state = self._book.apply(event, at)
+            self._entries.append(Entry.following(self.head(), at, *events.encode(event)))
+            if isinstance(event, events.RunOpened):
+                self._ids.append(event.opening.run_id)
+            if payload is not None and isinstance(event, events.SetupStored):
+                self._payloads[event.run_id] = bytes(payload)
+            return state
 
-    def decide(self, decision: kinds.Decision) -> DatasetState:
+    def _read(
+        self, dataset: str, analysts: Collection[str] | None = (), *, with_runs: bool = False
+    ) -> Book:
         """See `Ledger`."""
         with self._lock:
-            self._write(decision)
-            return self._book.dataset(decision.dataset)
-
-    def dataset(self, name: str) -> DatasetState:
-        """See `Ledger`."""
-        with self._lock:
-            return self._book.dataset(name)
+            return Book(
+                datasets=dict(self._book.datasets),
+                runs={run.run_id: run for run in self.open_runs(dataset)} if with_runs else {},
+                totals={
+                    (name, whose): totals
+                    for (name, whose), totals in self._book.totals.items()
+                    if name == dataset and (analysts is None or whose in {EVERYBODY, *analysts})
+                },
+            )
 
     def datasets(self) -> tuple[DatasetState, ...]:
         """See `Ledger`."""
         with self._lock:
             return tuple(self._book.datasets[name] for name in sorted(self._book.datasets))
 
-    def account(self, name: str) -> Account:
-        """See `Ledger`."""
-        with self._lock:
-            return self._book.account(name)
-
-    def share(self, name: str, analyst: str) -> Account | None:
-        """See `Ledger`."""
-        with self._lock:
-            return self._book.share(name, analyst)
-
-    def spends(self, name: str) -> tuple[Spend, ...]:
-        """See `Ledger`."""
-        with self._lock:
-            return spends_of(self._book, name)
-
-    def statement(self, name: str) -> Statement:
-        """See `Ledger`."""
-        with self._lock:
-            return statement_of(self._book, name)
-
-    def would_reserve(self, dataset: str, cost: Cost) -> BudgetNumbers:
-        """See `Ledger`."""
-        return self.account(dataset).numbers(cost)
-
-    def open_run(self, opening: RunOpening, holder: str) -> RunState:
-        """See `Ledger`."""
-        happening = kinds.RunOpened(opening=checked_opening(opening), holder=holder)
-        with self._lock:
-            self._write(happening)
-            self._ids.append(opening.run_id)
-            return self._book.run(opening.run_id)
-
-    def adopt_run(self, run_id: str, holder: str) -> RunState:
-        """See `Ledger`."""
-        return self._happen(kinds.RunAdopted(run_id=run_id, holder=holder))
-
-    def advance_mark(self, run_id: str, holder: str, epoch: int, used: int) -> RunState:
-        """See `Ledger`."""
-        return self._happen(
-            kinds.MarkAdvanced(run_id=run_id, holder=holder, epoch=epoch, used=used)
-        )
-
-    def relinquish_run(self, run_id: str, holder: str, epoch: int, used: int) -> RunState:
-        """See `Ledger`."""
-        return self._happen(
-            kinds.RunRelinquished(run_id=run_id, holder=holder, epoch=epoch, used=used)
-        )
-
-    def begin_setup(self, run_id: str, holder: str, epoch: int) -> RunState:
-        """See `Ledger`."""
-        return self._happen(kinds.SetupBegun(run_id=run_id, holder=holder, epoch=epoch))
-
-    def store_setup(self, run_id: str, holder: str, epoch: int, payload: bytes) -> RunState:
-        """See `Ledger`."""
-        digest = hashlib.sha256(payload).hexdigest()
-        with self._lock:
-            state = self._happen(
-                kinds.SetupStored(run_id=run_id, holder=holder, epoch=epoch, digest=digest)
-            )
-            self._payloads[run_id] = bytes(payload)
-            return state
-
     def setup_payload(self, run_id: str) -> bytes | None:
         """See `Ledger`."""
         with self._lock:
             return checked_payload(self._book.run(run_id), self._payloads.get(run_id))
-
-    def close_run(self, run_id: str, holder: str, epoch: int, used: int, reason: str) -> RunState:
-        """See `Ledger`."""
-        return self._happen(
-            kinds.RunClosed(run_id=run_id, holder=holder, epoch=epoch, used=used, reason=reason)
-        )
 
     def run(self, run_id: str) -> RunState:
         """See `Ledger`."""
@@ -216,18 +151,3 @@ class MemoryLedger:
             check_shown(self._entries, shown, self.runs(), Place())
             for run in self.runs():
                 checked_payload(run, self._payloads.get(run.run_id))
-
-    def _happen(self, event: kinds.RunEvent) -> RunState:
-        with self._lock:
-            before = self._book.run(event.run_id)
-            if is_repeated_mark(before, event):
-                return before
-            check_kept(self._book, before, event)
-            self._write(event)
-            return self._book.run(event.run_id)
-
-    def _write(self, happening: kinds.Happening) -> None:
-        at = self._clock().isoformat()
-        self._book.apply(happening, at)
-        kind, body = kinds.encode(happening)
-        self._entries.append(Entry.following(self.head(), at, kind, body))

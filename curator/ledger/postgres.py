@@ -17,7 +17,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from curator.errors import LedgerUnavailable
-from curator.ledger.database_words import ENCODE
+from curator.ledger.database_errors import ENCODE
 
 _SETTINGS: Final = (
     ("synchronous_commit", "on"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
@@ -25,24 +25,25 @@ _FEW: Final = 32
 """Kept setups in memory at a time: each may have megabytes."""
 
 
-def load_account(connection: Connection, dataset: str, *analysts: str) -> Book:
-    """Return one data set with its totals, and those of some analysts."""
+def load_account(
+    connection: Connection, dataset: str, whose: Collection[str] = (EVERYBODY,)
+) -> Book:
+    """Return a data set with totals of some analysts or `EVERYBODY`; of all for an empty list."""
     return Book(
-        datasets=load_datasets(connection, dataset),
-        totals=load_totals(connection, dataset, EVERYBODY, *analysts),
+        datasets=load_datasets(connection, dataset), totals=load_totals(connection, dataset, whose)
     )
 
 
 def load_totals(
-    connection: Connection, dataset: str | None = None, *analysts: str
+    connection: Connection, dataset: str | None = None, whose: Collection[str] = ()
 ) -> dict[tuple[str, str], Totals]:
     """Return the running totals of a data set or of all, for some analysts or for all."""
     table = schema.totals
     query = select(table)
     if dataset is not None:
         query = query.where(table.c.dataset == dataset)
-    if analysts:
-        query = query.where(table.c.analyst.in_(analysts))
+    if whose:
+        query = query.where(table.c.analyst.in_(whose))
     return totals_of(connection.execute(query).mappings())
 
 

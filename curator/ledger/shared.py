@@ -4,30 +4,11 @@ from __future__ import annotations
 
 import hashlib
 
-from curator.accounting.cost import event_cost
-from curator.accounting.event_text import event_from_text
 from curator.ledger import entries
 from curator.ledger.book import Book
-from curator.ledger.problems import ChainBroken, LedgerConflict
-from curator.ledger.records import ACCOUNTANT, RunOpening, RunState, Spend, Statement
-from curator.ledger.totals import EVERYBODY
+from curator.ledger.problems import ChainBroken
+from curator.ledger.records import ACCOUNTANT, RunState, Statement
 from curator.ledger.transitions import after
-
-
-def checked_opening(opening: RunOpening) -> RunOpening:
-    """Return `opening` if it declares the costs of its events.
-
-    Raises:
-        LedgerConflict: If a declared cost is not that of the event beside it.
-    """
-    for cost, text in (
-        (opening.setup, opening.setup_event_json),
-        (opening.step, opening.step_event_json),
-    ):
-        if cost != event_cost(event_from_text(text)):
-            msg = "a declared cost is not the cost of the declared event"
-            raise LedgerConflict(msg)
-    return opening
 
 
 def is_repeated_mark(run: RunState, event: entries.RunEvent) -> bool:
@@ -65,22 +46,8 @@ def checked_payload(run: RunState, payload: bytes | None) -> bytes | None:
     return payload
 
 
-def spends_of(book: Book, name: str) -> tuple[Spend, ...]:
-    """Return what each analyst has spent of one data set of `book`, which has all its totals."""
-    rule = book.dataset(name).rule
-    return tuple(
-        Spend(
-            analyst=analyst,
-            spent_epsilon=rule.spent_epsilon(totals.spent.cost),
-            reserved_epsilon=rule.spent_epsilon(totals.reserved.cost),
-        )
-        for (dataset, analyst), totals in sorted(book.totals.items())
-        if dataset == name and analyst != EVERYBODY
-    )
-
-
 def statement_of(book: Book, name: str) -> Statement:
-    """Return the statement of one data set of `book`."""
+    """Return the statement of one data set of a book that has its open runs."""
     state, account = book.dataset(name), book.account(name)
     reserved = state.rule.spent_epsilon(account.reserved)
     open_runs = tuple(run for run in book.runs.values() if run.dataset == name and run.is_open)

@@ -7,18 +7,17 @@ database with several.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Self, TypeVar, final
+from typing import Self, TypeVar, final, overload
 
 from sqlalchemy import Connection
 
 from curator.errors import LedgerUnavailable
 from curator.ledger import connect, postgres, rows, run_rows
-from curator.ledger import entries as kinds
+from curator.ledger import entries as events
 from curator.ledger.anchor import HeadAnchor, Note
 from curator.ledger.book import Book
 from curator.ledger.chain import Entry
@@ -27,11 +26,12 @@ from curator.ledger.entry_times import EntryTimes
 from curator.ledger.lease import Lease, refuse_while_alive
 from curator.ledger.lock import WriterLock
 from curator.ledger.problems import HolderAlive, HolderLost, LedgerRestored
-from curator.ledger.records import DatasetRegistration, DatasetState, RunOpening, RunState
-from curator.ledger.shared import check_kept, checked_opening, is_repeated_mark
+from curator.ledger.records import DatasetState, RunState
+from curator.ledger.rollback_guard import WatchedStore, accept_chain
+from curator.ledger.shared import check_kept, is_repeated_mark
 from curator.ledger.sql_readings import SqlReadings
 from curator.ledger.store import Store
-from curator.ledger.watched import WatchedStore, accept_chain
+from curator.ledger.totals import EVERYBODY
 
 T = TypeVar("T")
 Clock = Callable[[], datetime]
@@ -140,99 +140,69 @@ class SqlLedger(SqlReadings):
         """Forget the objections and return what is to be noted, once all loss is counted."""
         return self._change(accept_chain)
 
-    def register_dataset(
-        self, registration: DatasetRegistration, favourite: float | None = None
-    ) -> DatasetState:
-        """See `Ledger`."""
-        happening = kinds.DatasetRegistered.favouring(registration, favourite)
-
-        def work(connection: Connection) -> DatasetState:
-            book = Book(datasets=rows.load_datasets(connection))
-            self._append(connection, book, happening)
-            state = book.dataset(registration.name)
-            rows.insert_dataset(connection, state)
-            return state
-
-        return self._change(work, _name_of)
-
-    def decide(self, decision: kinds.Decision) -> DatasetState:
+    @overload
+    def _record(self, event: events.DatasetRegistered | events.Decision) -> DatasetState: ...
+    @overload
+    def _record(
+        self, event: events.RunOpened | events.RunEvent, payload: bytes | None = None
+    ) -> RunState: ...
+    def _record(
+        self, event: events.LedgerEvent, payload: bytes | None = None
+    ) -> DatasetState | RunState:
         """See `Ledger`."""
 
-        def work(connection: Connection) -> DatasetState:
-            book = rows.load_account(connection, decision.dataset)
-            self._append(connection, book, decision)
-            state = book.dataset(decision.dataset)
-            rows.update_dataset(connection, state)
-            return state
+        def work(connection: Connection) -> DatasetState | RunState:
+            if isinstance(event, events.RunEvent):
+                return self._go_on(connection, event, payload)
+            if isinstance(event, events.RunOpened):
+                return self._open(connection, event)
+            if isinstance(event, events.Decision):
+                return self._decide(connection, event)
+            return self._register(connection, event)
 
-        return self._change(work, _name_of)
+        return self._change(work, lambda state: _moved_dataset(event, state))
 
-    def open_run(self, opening: RunOpening, holder: str) -> RunState:
-        """See `Ledger`."""
-        happening = kinds.RunOpened(opening=checked_opening(opening), holder=holder)
+    def _register(self, connection: Connection, event: events.DatasetRegistered) -> DatasetState:
+        book = Book(datasets=rows.load_datasets(connection))
+        self._append(connection, book, event)
+        state = book.dataset(event.registration.name)
+        rows.insert_dataset(connection, state)
+        return state
 
-        def work(connection: Connection) -> RunState:
-            book = rows.load_account(connection, opening.dataset, opening.analyst)
-            book.runs = run_rows.load_run(connection, opening.run_id)
-            self._append(connection, book, happening)
-            state = book.run(opening.run_id)
-            run_rows.insert_run(connection, state)
-            return state
+    def _decide(self, connection: Connection, decision: events.Decision) -> DatasetState:
+        book = rows.load_account(connection, decision.dataset)
+        self._append(connection, book, decision)
+        state = book.dataset(decision.dataset)
+        rows.update_dataset(connection, state)
+        return state
 
-        return self._change(work, lambda state: state.dataset)
+    def _open(self, connection: Connection, event: events.RunOpened) -> RunState:
+        opening = event.opening
+        book = rows.load_account(connection, opening.dataset, (EVERYBODY, opening.analyst))
+        book.runs = run_rows.load_run(connection, opening.run_id)
+        self._append(connection, book, event)
+        state = book.run(opening.run_id)
+        run_rows.insert_run(connection, state)
+        return state
 
-    def adopt_run(self, run_id: str, holder: str) -> RunState:
-        """See `Ledger`."""
-        return self._happen(kinds.RunAdopted(run_id=run_id, holder=holder))
-
-    def advance_mark(self, run_id: str, holder: str, epoch: int, used: int) -> RunState:
-        """See `Ledger`."""
-        return self._happen(
-            kinds.MarkAdvanced(run_id=run_id, holder=holder, epoch=epoch, used=used)
-        )
-
-    def relinquish_run(self, run_id: str, holder: str, epoch: int, used: int) -> RunState:
-        """See `Ledger`."""
-        return self._happen(
-            kinds.RunRelinquished(run_id=run_id, holder=holder, epoch=epoch, used=used)
-        )
-
-    def begin_setup(self, run_id: str, holder: str, epoch: int) -> RunState:
-        """See `Ledger`."""
-        return self._happen(kinds.SetupBegun(run_id=run_id, holder=holder, epoch=epoch))
-
-    def store_setup(self, run_id: str, holder: str, epoch: int, payload: bytes) -> RunState:
-        """See `Ledger`."""
-        digest = hashlib.sha256(payload).hexdigest()
-        return self._happen(
-            kinds.SetupStored(run_id=run_id, holder=holder, epoch=epoch, digest=digest), payload
-        )
-
-    def close_run(self, run_id: str, holder: str, epoch: int, used: int, reason: str) -> RunState:
-        """See `Ledger`."""
-        return self._happen(
-            kinds.RunClosed(run_id=run_id, holder=holder, epoch=epoch, used=used, reason=reason)
-        )
-
-    def _happen(self, event: kinds.RunEvent, payload: bytes | None = None) -> RunState:
-        def work(connection: Connection) -> RunState:
-            found = run_rows.load_run(connection, event.run_id)
-            before = Book(runs=found).run(event.run_id)
-            if is_repeated_mark(before, event):
-                return before
-            book = rows.load_account(connection, before.dataset, before.analyst)
-            book.runs = found
-            check_kept(book, before, event)
-            if isinstance(event, kinds.RunAdopted):
-                refuse_while_alive(connection, before.holder, event.holder)
-            self._append(connection, book, event)
-            state = book.run(event.run_id)
-            run_rows.update_run(connection, state)
-            if payload is not None:
-                rows.insert_payload(connection, event.run_id, payload)
-            return state
-
-        return self._change(work, lambda state: None if state.is_open else state.dataset)
+    def _go_on(
+        self, connection: Connection, event: events.RunEvent, payload: bytes | None
+    ) -> RunState:
+        found = run_rows.load_run(connection, event.run_id)
+        before = Book(runs=found).run(event.run_id)
+        if is_repeated_mark(before, event):
+            return before
+        book = rows.load_account(connection, before.dataset, (EVERYBODY, before.analyst))
+        book.runs = found
+        check_kept(book, before, event)
+        if isinstance(event, events.RunAdopted):
+            refuse_while_alive(connection, before.holder, event.holder)
+        self._append(connection, book, event)
+        state = book.run(event.run_id)
+        run_rows.update_run(connection, state)
+        if payload is not None:
+            rows.insert_payload(connection, event.run_id, payload)
+        return state
 
     def _change(
         self,
@@ -252,10 +222,10 @@ class SqlLedger(SqlReadings):
         self._failed = False
         return result
 
-    def _append(self, connection: Connection, book: Book, happening: kinds.Happening) -> None:
+    def _append(self, connection: Connection, book: Book, event: events.LedgerEvent) -> None:
         at, before = self._times.now().isoformat(), dict(book.totals)
-        book.apply(happening, at)
-        kind, body = kinds.encode(happening)
+        book.apply(event, at)
+        kind, body = events.encode(event)
         rows.insert_entry(connection, Entry.following(rows.load_head(connection), at, kind, body))
         rows.save_totals(connection, before, book.totals)
 
@@ -289,5 +259,9 @@ class SqlLedger(SqlReadings):
             raise
 
 
-def _name_of(state: DatasetState) -> str:
-    return state.registration.name
+def _moved_dataset(event: events.LedgerEvent, state: DatasetState | RunState) -> str | None:
+    """Return whose account the head's file is to show anew: not after every step of a run."""
+    if isinstance(state, DatasetState):
+        return state.registration.name
+    goes_on = state.is_open and not isinstance(event, events.RunOpened)
+    return None if goes_on else state.dataset

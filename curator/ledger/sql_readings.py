@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
-from curator.accounting.cost import Cost
-from curator.errors import BudgetNumbers
 from curator.ledger import rows, run_rows
+from curator.ledger.after_restart import load_settled
 from curator.ledger.anchor import Note
 from curator.ledger.book import Book
 from curator.ledger.chain import Entry
 from curator.ledger.checkpoint import UNKNOWN, Checkpoint
+from curator.ledger.ledger import Ledger
 from curator.ledger.objections import load_objections
 from curator.ledger.problems import LedgerRestored
-from curator.ledger.records import Account, DatasetState, RunState, RunStatus, Spend, Statement
-from curator.ledger.settling import load_settled
-from curator.ledger.shared import checked_payload, spends_of, statement_of
+from curator.ledger.records import DatasetState, RunState, RunStatus
+from curator.ledger.rollback_guard import WatchedStore
+from curator.ledger.shared import checked_payload
 from curator.ledger.totals import EVERYBODY
-from curator.ledger.watched import WatchedStore
 
 _PAGE = 1000
 
 
-class SqlReadings:
+class SqlReadings(Ledger):
     """The half of `SqlLedger` that changes nothing."""
 
     def __init__(self, store: WatchedStore) -> None:
@@ -49,46 +48,22 @@ class SqlReadings:
             settled = load_settled(connection)
         return settled.after if settled.count > known.servers else None
 
-    def dataset(self, name: str) -> DatasetState:
+    def _read(
+        self, dataset: str, analysts: Collection[str] | None = (), *, with_runs: bool = False
+    ) -> Book:
         """See `Ledger`."""
+        whose = () if analysts is None else (EVERYBODY, *analysts)
         with self._store.reading() as connection:
-            return Book(datasets=rows.load_datasets(connection, name)).dataset(name)
+            book = rows.load_account(connection, dataset, whose)
+            if with_runs:
+                book.runs = run_rows.load_open_runs(connection, dataset=dataset)
+        return book
 
     def datasets(self) -> tuple[DatasetState, ...]:
         """See `Ledger`."""
         with self._store.reading() as connection:
             found = rows.load_datasets(connection)
         return tuple(found[name] for name in sorted(found))
-
-    def account(self, name: str) -> Account:
-        """See `Ledger`."""
-        with self._store.reading() as connection:
-            book = rows.load_account(connection, name)
-        return book.account(name)
-
-    def share(self, name: str, analyst: str) -> Account | None:
-        """See `Ledger`."""
-        with self._store.reading() as connection:
-            book = rows.load_account(connection, name, analyst)
-        return book.share(name, analyst)
-
-    def spends(self, name: str) -> tuple[Spend, ...]:
-        """See `Ledger`."""
-        with self._store.reading() as connection:
-            book = Book(datasets=rows.load_datasets(connection, name))
-            book.totals = rows.load_totals(connection, name)
-        return spends_of(book, name)
-
-    def statement(self, name: str) -> Statement:
-        """See `Ledger`."""
-        with self._store.reading() as connection:
-            book = rows.load_account(connection, name)
-            book.runs = run_rows.load_open_runs(connection, dataset=name)
-        return statement_of(book, name)
-
-    def would_reserve(self, dataset: str, cost: Cost) -> BudgetNumbers:
-        """See `Ledger`."""
-        return self.account(dataset).numbers(cost)
 
     def setup_payload(self, run_id: str) -> bytes | None:
         """See `Ledger`."""

@@ -17,9 +17,9 @@ from curator.ledger import rows, run_rows
 from curator.ledger.book import Book, Place, check_follows
 from curator.ledger.chain import GENESIS
 from curator.ledger.problems import ChainBroken
+from curator.ledger.rebuild_check import Watcher, check_shown, refuse
 from curator.ledger.records import RunState
 from curator.ledger.run_rows import RunReader
-from curator.ledger.shown import Watcher, check_shown, refuse
 
 _NO_RUNS = hashlib.sha256().hexdigest()
 

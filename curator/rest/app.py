@@ -12,21 +12,9 @@ from curator.clock import utc_now
 from curator.identity.signing import fingerprint_of
 from curator.identity.tokens import TokenTable
 from curator.ledger.ledger import RunState
-from curator.rest.dashboard import Watched, add_dashboard, add_metrics
-from curator.rest.door import caller_of, create_door
-from curator.rest.health import add_health
-from curator.rest.models import BudgetAnswer, Dataset, Head, Identity, Run
-from curator.rest.plan import add_plan
-from curator.rest.problems import document_problems
-from curator.rest.sessions import Sessions
-from curator.rest.shield import add_shield
-from curator.rest.sign_in import add_sign_in
-from curator.service.caller import Caller
-from curator.service.certificate import Signer
-from curator.service.context import Context
-from curator.service.find_run import run_of
-from curator.service.history import History
-from curator.service.report import (
+from curator.overview.certificate import Signer
+from curator.overview.history import History
+from curator.overview.queries import (
     describe_dataset,
     list_datasets,
     open_runs,
@@ -37,6 +25,18 @@ from curator.service.report import (
     report_spends,
     spent_alone,
 )
+from curator.rest.authentication import caller_of, create_door
+from curator.rest.dashboard import Watched, add_dashboard, add_metrics
+from curator.rest.health import add_health
+from curator.rest.models import BudgetAnswer, Dataset, Head, Identity, Run
+from curator.rest.plan import add_plan
+from curator.rest.problems import document_problems
+from curator.rest.sessions import Sessions
+from curator.rest.shield import add_shield
+from curator.rest.sign_in import add_sign_in
+from curator.service.caller import Caller
+from curator.service.context import Context
+from curator.service.find_run import run_of
 
 _CALLER = Depends(caller_of)
 Limit = Annotated[

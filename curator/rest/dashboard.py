@@ -9,15 +9,15 @@ from datetime import datetime
 from fastapi import Depends, FastAPI, Request, Response
 
 from curator.errors import MalformedRequest
-from curator.rest.door import caller_of
+from curator.overview.certificate import Signer, issue_certificate
+from curator.overview.history import History
+from curator.overview.metrics import measure
+from curator.overview.summary import overview
+from curator.rest.authentication import caller_of
 from curator.rest.pages import HEADERS, Page
 from curator.service.caller import Caller
-from curator.service.certificate import Signer, issue_certificate
 from curator.service.context import Context
 from curator.service.find_run import run_of
-from curator.service.history import History
-from curator.service.measure import measure
-from curator.service.overview import overview
 from curator.telemetry.exposition import CONTENT_TYPE, expose
 
 _CALLER = Depends(caller_of)

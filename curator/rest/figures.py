@@ -10,8 +10,8 @@ from typing import Final
 
 from markupsafe import Markup
 
-from curator.rest.words import ALL
-from curator.service.history import Point
+from curator.overview.history import Point
+from curator.rest.formats import ALL
 
 _RADIUS, _CENTRE_X, _CENTRE_Y = 80.0, 100.0, 96.0
 _ARC: Final = (

@@ -13,7 +13,7 @@ from typing import Any, Final, final
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from curator.rest import figures, words
+from curator.rest import figures, formats
 
 _STYLE, _SCRIPT = "style.css.html", "refresh.js.html"
 
@@ -27,16 +27,16 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
-        "epsilon": words.epsilon,
-        "moment": words.moment,
-        "count": words.count,
-        "rate": words.rate,
-        "remaining": words.remaining,
+        "epsilon": formats.epsilon,
+        "moment": formats.moment,
+        "count": formats.count,
+        "rate": formats.rate,
+        "remaining": formats.remaining,
     }
     made.globals |= {
         "gauge": figures.gauge,
         "course": figures.course,
-        "budget_state": words.budget_state,
+        "budget_state": formats.budget_state,
     }
     return made
 

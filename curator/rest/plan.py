@@ -10,13 +10,13 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from curator.errors import MalformedRequest
+from curator.planning.plan import Plan, PlanRequest, plan_run
+from curator.planning.table import MOST_POINTS, Axis
+from curator.rest.authentication import caller_of
 from curator.rest.body import read_body
-from curator.rest.door import caller_of
 from curator.rest.models import BudgetAnswer
 from curator.service.caller import Caller
 from curator.service.context import Context
-from curator.service.plan_run import Plan, PlanRequest, plan_run
-from curator.service.plan_table import MOST_POINTS, Axis
 
 _CALLER = Depends(caller_of)
 _MOST_BYTES = 64 * 1024

@@ -12,8 +12,8 @@ import uvicorn
 from fastapi import FastAPI
 
 from curator.identity.listen import PortUnavailable, Reload, TlsFiles, address
-from curator.rest.crowded import CrowdedSocket
-from curator.rest.peer import PeerProtocol
+from curator.rest.connection import PeerProtocol
+from curator.rest.connection_limit import CrowdedSocket
 
 _STOP_SECONDS = 5.0
 _BACKLOG = 128

@@ -12,8 +12,8 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import RedirectResponse
 
 from curator.errors import MalformedRequest, Unauthenticated
+from curator.rest.authentication import COOKIE, refuse_other_sites
 from curator.rest.body import read_body
-from curator.rest.door import COOKIE, refuse_other_sites
 from curator.rest.pages import HEADERS, Page
 from curator.rest.sessions import SECONDS, Sessions
 

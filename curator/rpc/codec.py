@@ -22,8 +22,8 @@ from curator.rpc.tensor_codec import (
     decode_images,
     decode_labels,
 )
+from curator.service.answer_step import StepRequest
 from curator.service.live_run import Answer
-from curator.service.release_gradient import StepRequest
 from protos.weir.v1 import budget_pb2, dataset_pb2, release_pb2, run_pb2
 
 

@@ -14,9 +14,9 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from curator.errors import MalformedRequest, Unauthenticated, Unavailable
+from curator.rpc.byte_limits import Room
 from curator.rpc.identity import Authenticator, Credentials
-from curator.rpc.open_calls import Patience
-from curator.rpc.room import Room
+from curator.rpc.open_calls import CallDeadlines
 from curator.service.caller import Caller
 
 
@@ -26,7 +26,7 @@ class Messages:
     """What a call's messages are checked with."""
 
     authenticator: Authenticator
-    patience: Patience
+    patience: CallDeadlines
     room: Room
     credentials: Credentials
     caller: Caller

@@ -63,7 +63,7 @@ class OpenCalls:
 
 
 @final
-class Patience:
+class CallDeadlines:
     """Ends calls that wait for the other side longer than they may.
 
     When the curator is crowded that is a few seconds: a client whose idle stream is ended opens

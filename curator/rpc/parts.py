@@ -10,7 +10,7 @@ from typing import Final, final
 from google.protobuf.message import DecodeError
 
 from curator.errors import MalformedRequest
-from curator.rpc.room import LARGEST_MESSAGE, Room
+from curator.rpc.byte_limits import LARGEST_MESSAGE, Room
 from curator.service.caller import Caller
 from protos.weir.v1 import release_pb2
 

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import Final
 
 from curator.errors import MalformedRequest
+from curator.planning.plan import Plan, PlanRequest
+from curator.planning.table import Axis
 from curator.rpc.codec import encode_statement
-from curator.service.plan_run import Plan, PlanRequest
-from curator.service.plan_table import Axis
 from protos.weir.v1 import run_pb2
 
 _AXES: Final[Mapping[int, Axis]] = {

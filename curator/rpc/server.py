@@ -11,13 +11,13 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from curator.identity.listen import PortUnavailable, Reload, TlsFiles, address
+from curator.overview.certificate import Signer
+from curator.rpc.byte_limits import LARGEST_MESSAGE, LARGEST_REQUESTS, Room
 from curator.rpc.identity import Authenticator
-from curator.rpc.open_calls import OpenCalls, Patience
-from curator.rpc.room import LARGEST_MESSAGE, LARGEST_REQUESTS, Room
+from curator.rpc.open_calls import CallDeadlines, OpenCalls
 from curator.rpc.servicer import WeirServicer
 from curator.rpc.shield import Bounds, Shield
 from curator.rpc.unix_socket import bind_unix_socket, remove_unix_socket
-from curator.service.certificate import Signer
 from curator.service.context import Context
 from protos.weir.v1 import service_pb2, service_pb2_grpc
 
@@ -49,7 +49,7 @@ class RpcServer:
     certificate_port: int | None
     unix_socket: Path | None
     health: health.HealthServicer
-    patience: Patience
+    patience: CallDeadlines
 
     def start(self) -> None:
         """Begin to answer."""
@@ -100,7 +100,7 @@ def create_server(
         PortUnavailable: If a port or the socket cannot be bound.
     """
     calls = OpenCalls(_WORKERS)
-    patience = Patience(calls.is_crowded)
+    patience = CallDeadlines(calls.is_crowded)
     bounds = Bounds(
         calls=calls,
         patience=patience,

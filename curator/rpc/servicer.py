@@ -9,23 +9,8 @@ import grpc
 
 from curator.errors import Unavailable
 from curator.ledger.ledger import RunState
-from curator.privacy.facts import DatasetFacts
-from curator.rpc import codec
-from curator.rpc.plan_codec import decode_plan_request, encode_plan
-from curator.rpc.release_codec import encode_release
-from curator.rpc.runs_codec import encode_runs
-from curator.rpc.shield import caller_of
-from curator.service.certificate import Signer, issue_certificate
-from curator.service.close_run import close_run
-from curator.service.context import Context
-from curator.service.download_release import download_release
-from curator.service.fair_turns import working_for
-from curator.service.find_run import facts_of_run
-from curator.service.open_run import RunRequest, open_run
-from curator.service.plan_run import plan_run
-from curator.service.prepare_step import prepare_step
-from curator.service.release_gradient import release_gradient
-from curator.service.report import (
+from curator.overview.certificate import Signer, issue_certificate
+from curator.overview.queries import (
     describe_dataset,
     list_datasets,
     list_runs,
@@ -34,6 +19,21 @@ from curator.service.report import (
     report_budget,
     report_share,
 )
+from curator.planning.plan import plan_run
+from curator.privacy.facts import DatasetFacts
+from curator.rpc import codec
+from curator.rpc.plan_codec import decode_plan_request, encode_plan
+from curator.rpc.release_codec import encode_release
+from curator.rpc.runs_codec import encode_runs
+from curator.rpc.shield import caller_of
+from curator.service.answer_step import release_gradient
+from curator.service.close_run import close_run
+from curator.service.context import Context
+from curator.service.download_release import download_release
+from curator.service.fair_turns import working_for
+from curator.service.find_run import facts_of_run
+from curator.service.open_run import RunRequest, open_run
+from curator.service.prepare_step import prepare_step
 from curator.service.resume_run import resume_run
 from protos.weir.v1 import budget_pb2, dataset_pb2, release_pb2, run_pb2, service_pb2_grpc
 

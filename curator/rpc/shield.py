@@ -18,13 +18,13 @@ import grpc
 from grpc_health.v1 import health_pb2
 
 from curator.errors import CuratorError, MalformedRequest, NotPermitted
+from curator.rpc.byte_limits import Room
 from curator.rpc.details import DETAILS_KEY, encode_details
 from curator.rpc.identity import Authenticator, Credentials
 from curator.rpc.messages import Messages
-from curator.rpc.open_calls import OpenCalls, Patience
+from curator.rpc.open_calls import CallDeadlines, OpenCalls
 from curator.rpc.parts import Parts, seconds_for
 from curator.rpc.permissions import OPEN_METHODS, PERMISSIONS, require_permission
-from curator.rpc.room import Room
 from curator.rpc.status import REFUSAL_KEY, encode_refusal, status_code, status_text
 from curator.service.caller import Caller
 from curator.service.context import Context
@@ -61,7 +61,7 @@ class Bounds:
     """What callers together may take."""
 
     calls: OpenCalls
-    patience: Patience
+    patience: CallDeadlines
     room: Room
     most_request_bytes: int
 

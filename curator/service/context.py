@@ -14,14 +14,14 @@ from curator.errors import DatasetOutOfService, DatasetRetired, Refusal, Unknown
 from curator.ledger.ledger import Ledger
 from curator.privacy.facts import DatasetFacts
 from curator.privacy.noise import NoiseSource
+from curator.service.answer_cache import KeptAnswers
 from curator.service.fair_turns import FairTurns
 from curator.service.in_turn import InTurn
-from curator.service.kept_answers import KeptAnswers
 from curator.service.live_run import LiveRun
 from curator.service.response_slot import WHEN_READY, ResponseSlot
 from curator.service.setups import Setups
-from curator.service.state_folder import StateFolder
 from curator.service.step_rate import StepRates
+from curator.state.folder import StateFolder
 from curator.telemetry.requests import Telemetry
 
 _KEPT_CLOSED_RUNS = 8

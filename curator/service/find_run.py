@@ -12,9 +12,9 @@ from curator.privacy.facts import DatasetFacts
 from curator.sanitizer.stored import decode_release
 from curator.service.caller import Caller
 from curator.service.context import Context
-from curator.service.held_state import HeldState
 from curator.service.live_run import LiveRun
 from curator.service.steward_policy import StewardPolicy
+from curator.state.in_memory import HeldState
 
 _RUN_ID = re.compile(r"[0-9a-f]{32}")  # as open_run makes them; nothing else meets a database
 

@@ -12,8 +12,8 @@ from curator.mechanisms.mechanism import ServedMechanism
 from curator.privacy.facts import DatasetFacts
 from curator.privacy.records import Samples
 from curator.privacy.release import Release
-from curator.service.held_state import HeldState
 from curator.service.steward_policy import StewardPolicy
+from curator.state.in_memory import HeldState
 
 KEPT_ANSWERS = 16
 KEPT_BYTES = 64 << 20

@@ -19,7 +19,7 @@ from curator.privacy.records import RecordBatch
 from curator.sanitizer.stored import encode_release
 from curator.service.context import Context
 from curator.service.live_run import LiveRun
-from curator.service.private_batches import setup_batches
+from curator.state.private_batches import setup_batches
 
 FAILED: Final = "the one release failed"
 _LOOK_SECONDS: Final = 1.0  # between two looks at what other curators wrote into the ledger

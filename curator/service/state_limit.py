@@ -8,7 +8,7 @@ from curator.mechanisms.catalogue import read_specification
 from curator.mechanisms.specification import Specification
 from curator.privacy.records import ImageSpace
 from curator.service.context import Context
-from curator.service.kept_state import STATE_EVERY
+from curator.state.on_disk import STATE_EVERY
 
 _MIB = 1 << 20
 _SHARES = 2  # one analyst may have 1 / 2 of the room

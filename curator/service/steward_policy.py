@@ -14,8 +14,8 @@ from curator.ledger.records import DatasetState, RunOpening, allotment_rule
 from curator.mechanisms.catalogue import mechanism_names
 from curator.mechanisms.kinds import least_noise_multiplier, samples_of
 from curator.mechanisms.mechanism import ServedMechanism
-from curator.plain_words import in_plain_words
 from curator.privacy.event import SamplingRate
+from curator.validation_errors import in_plain_words
 
 
 class StewardPolicy(BaseModel):

@@ -15,10 +15,10 @@ from curator.mechanisms.gs_wgan_mean import GsWganMean
 from curator.mechanisms.gs_wgan_mean_spec import GsWganMeanSpec
 from curator.privacy.records import Samples
 from curator.privacy.release import LatticeBlock
-from curator.service import kept_state
-from curator.service.held_state import HeldState
-from curator.service.journal import Journal
-from curator.service.kept_state import KeptState
+from curator.state import on_disk
+from curator.state.in_memory import HeldState
+from curator.state.journal import Journal
+from curator.state.on_disk import KeptState
 from tests.fakes.curator import CRITICS, small_images
 from tests.fakes.facts import small_facts
 from tests.fakes.noise import NoNoise
@@ -47,7 +47,7 @@ def step_of(held: HeldState, step: int, asked: int | None = None) -> Tensor:
 
 def compute(folder: str) -> None:
     """Answer steps until killed; run by a child."""
-    kept_state.STATE_EVERY = 5
+    on_disk.STATE_EVERY = 5
     held = HeldState(0, KeptState(Path(folder)))
     for step in range(1, STEPS + 1):
         step_of(held, step)
@@ -69,7 +69,7 @@ def test_a_killed_process_is_gone_on_from(tmp_path: Path, answers: int) -> None:
     last = max([answers, *told])
     known = [entry.step for entry in Journal(tmp_path / "journal").read()]
     state = tmp_path / "state.safetensors"
-    begun = max([kept_state._read(state)[0], *known] if state.exists() else known)
+    begun = max([on_disk._read(state)[0], *known] if state.exists() else known)
     assert last <= begun <= last + 1  # answered steps are kept; the next one may have begun
     undisturbed = HeldState(0)
     for step in range(1, begun + 1):

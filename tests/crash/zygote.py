@@ -12,10 +12,9 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from curator.accounting.rule import BudgetRule
-from curator.ledger.ledger import Ledger
 from tests.contract.ledger_values import BUDGET, SETUP, opening
 from tests.crash.locations import open_ledger
 from tests.crash.naive import ComputesThenCharges
@@ -29,7 +28,7 @@ def live(case: Case) -> None:
     reaper = Reaper(case.point, case.times)
     reaper.plant()
     head = Path(f"{case.journal}.head")
-    ledger: Ledger = reaper.during("migrate", lambda: open_ledger(case.location, head))
+    ledger: Any = reaper.during("migrate", lambda: open_ledger(case.location, head))
     if case.kind == "naive":
         ledger = ComputesThenCharges(ledger)
     Workload(case, ledger, reaper).run()

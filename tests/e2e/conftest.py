@@ -17,11 +17,11 @@ import torch
 
 import analyst
 from analyst.client import Barrier
-from curator.add_dataset import add_dataset
-from curator.bootstrap import Curator, create_curator
+from curator.administration.add_dataset import add_dataset
 from curator.config import CuratorConfig, GrpcSection, RestSection
 from curator.folder import CuratorFolder, initialise
 from curator.privacy.facts import DatasetFacts
+from curator.serving.bootstrap import Curator, create_curator
 from tests.e2e import forks
 from tests.e2e.forks import Forked
 from tests.fakes.facts import small_facts

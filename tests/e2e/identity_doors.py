@@ -14,10 +14,10 @@ from typing import Any
 
 import grpc
 
-from curator.bootstrap import Curator, create_curator
 from curator.config import CuratorConfig, GrpcSection, RestSection
 from curator.folder import CuratorFolder
 from curator.service.caller import Role
+from curator.serving.bootstrap import Curator, create_curator
 from protos.weir.v1 import refusal_pb2, service_pb2_grpc
 from tests.e2e.conftest import digits_folder
 

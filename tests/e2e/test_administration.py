@@ -10,8 +10,8 @@ import pytest
 from analyst.errors import BudgetExhausted, Refused, RequestRefused
 from curator.administration.channel import CommandRefused, send
 from curator.administration.commands import COMMANDS
+from curator.administration.open_ledger import open_ledger_reader
 from curator.config import CuratorConfig
-from curator.open_ledger import open_ledger_reader
 from tests.e2e.conftest import SINKHORN, Process, batch, digits_folder, run_cli
 
 pytestmark = pytest.mark.e2e

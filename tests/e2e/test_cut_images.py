@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from analyst.errors import DatasetOutOfService
-from curator.add_dataset import add_dataset
+from curator.administration.add_dataset import add_dataset
 from tests.e2e.conftest import SINKHORN, Process, batch, digits_facts, digits_folder
 
 pytestmark = pytest.mark.e2e

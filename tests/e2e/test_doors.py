@@ -84,7 +84,7 @@ def test_a_curator_that_never_answers_is_reported(
 ) -> None:
     import analyst.client.run as client_run
     import curator.rpc.servicer as servicer
-    from curator.service.release_gradient import release_gradient
+    from curator.service.answer_step import release_gradient
 
     with local.connect() as barrier:
         run = barrier.open_run("digits", "dp-sinkhorn", SINKHORN, num_steps=5)

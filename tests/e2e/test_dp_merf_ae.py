@@ -16,13 +16,13 @@ from analyst.embedding.autoencoder import encode
 from analyst.embedding.sessions import download
 from analyst.errors import AnalystError, RunClosed
 from analyst.evaluation.sample import sample_run
-from curator import bootstrap
 from curator.accounting.declared import read_declared
 from curator.accounting.explain import explain
 from curator.administration.channel import send
 from curator.administration.commands import COMMANDS
+from curator.administration.open_ledger import open_ledger_reader
 from curator.config import CuratorConfig, GrpcSection, RestSection
-from curator.open_ledger import open_ledger_reader
+from curator.serving import bootstrap
 from tests.e2e.conftest import Local, batch, credentials, digits_folder
 
 pytestmark = pytest.mark.e2e

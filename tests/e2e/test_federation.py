@@ -29,7 +29,7 @@ from analyst.training.loop import Outcome
 from analyst.training.outputs import checkpoint_store
 from analyst.training.progress import Progress
 from analyst.training.session import SessionOptions, SessionResult, resume_session, run_session
-from curator.add_dataset import add_dataset
+from curator.administration.add_dataset import add_dataset
 from curator.clock import utc_now
 from curator.folder import CuratorFolder, initialise
 from curator.ledger.export import export_jsonl, verify_export

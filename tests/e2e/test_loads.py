@@ -17,13 +17,13 @@ import pytest
 import torch
 
 from analyst.client.codec import encode_step
-from curator.bootstrap import create_curator
 from curator.config import CuratorConfig, GrpcSection, RestSection
-from curator.rest import peer
+from curator.rest import connection
 from curator.rpc import parts
+from curator.rpc.byte_limits import LARGEST_MESSAGE
 from curator.rpc.open_calls import CALLS_PER_CALLER, OpenCalls
-from curator.rpc.room import LARGEST_MESSAGE
 from curator.service.caller import Caller
+from curator.serving.bootstrap import create_curator
 from protos.weir.v1 import release_pb2
 from tests.e2e.conftest import EMBEDDING, SINKHORN, Local, batch, digits_folder, token
 from tests.e2e.test_doors import RAW, channel
@@ -82,7 +82,7 @@ def test_connections_that_hold_back_their_requests_leave_room(local: Local, sent
 def test_what_is_held_back_too_long_ends_the_connection(
     local: Local, monkeypatch: pytest.MonkeyPatch, deadline: str, sent: bytes
 ) -> None:
-    monkeypatch.setattr(peer, deadline, 0.3)
+    monkeypatch.setattr(connection, deadline, 0.3)
     with rest(local, sent) as slow:
         drip = threading.Event()
         received = b""
@@ -96,7 +96,7 @@ def test_what_is_held_back_too_long_ends_the_connection(
 def test_an_answer_that_takes_long_is_waited_for(
     local: Local, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(peer, "_TAKING_SECONDS", 0.1)
+    monkeypatch.setattr(connection, "_TAKING_SECONDS", 0.1)
     ledger = local.curator.ledger
     slow = threading.Event()
     monkeypatch.setattr(type(ledger), "is_writable", lambda _: not slow.wait(1.0))

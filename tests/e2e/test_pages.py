@@ -107,7 +107,7 @@ def _serve(folder: Path, *words: str) -> tuple[Forked, int]:
     all_words = ("curator", *words, "--grpc-port", "0", "--rest-port", "0")
     with (folder / "curator.log").open("a") as log:
         process = Forked(
-            arguments, stdout=writing, stderr=log.fileno(), cwd=folder, env=ENVIRONMENT
+            all_words, stdout=writing, stderr=log.fileno(), cwd=folder, env=ENVIRONMENT
         )
     os.close(writing)
     with os.fdopen(reading) as lines:

@@ -13,10 +13,10 @@ import pytest
 from analyst.errors import AnalystError, CuratorUnreachable
 from curator.administration.channel import send
 from curator.administration.commands import Retire
+from curator.administration.open_ledger import open_ledger, open_ledger_reader
 from curator.config import URL_VARIABLE, CuratorConfig
 from curator.folder import CuratorFolder, initialise
 from curator.ledger.export import export_jsonl, verify_export
-from curator.open_ledger import open_ledger, open_ledger_reader
 from tests.contract.postgres_server import postgres_or_skip
 from tests.e2e.conftest import SINKHORN, Process, batch, digits_folder
 

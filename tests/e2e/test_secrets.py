@@ -17,7 +17,7 @@ import curator.rest.app as rest_app
 import curator.rpc.codec as codec
 import curator.rpc.servicer as servicer
 import curator.sanitizer.clipped as clipped
-import curator.service.release_gradient as release_gradient
+import curator.service.answer_step as release_gradient
 from analyst.errors import AnalystError
 from curator.data.sampling import PrivateRecords
 from curator.ledger.sql import SqlLedger

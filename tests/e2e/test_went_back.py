@@ -11,11 +11,11 @@ import pytest
 
 from analyst.errors import AnalystError
 from curator.accounting.cost import Cost
+from curator.administration.open_ledger import open_ledger, open_ledger_reader
 from curator.cli import main
 from curator.config import URL_VARIABLE, CuratorConfig
 from curator.folder import CuratorFolder, initialise
 from curator.ledger.problems import LedgerRestored
-from curator.open_ledger import open_ledger, open_ledger_reader
 from tests.contract.postgres_server import Server, own_server
 from tests.e2e.conftest import SINKHORN, Process, batch, digits_folder
 

@@ -13,16 +13,15 @@ import torch
 
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
-from curator.ledger.ledger import Ledger
 from curator.ledger.memory import MemoryLedger
 from curator.ledger.records import DatasetRegistration, RunState
 from curator.privacy.facts import DatasetFacts
 from curator.privacy.noise import NoiseSource
 from curator.privacy.records import Samples
+from curator.service.answer_step import StepRequest
 from curator.service.caller import Caller, Role
 from curator.service.context import Context, ServedDataset
 from curator.service.open_run import RunRequest, open_run
-from curator.service.release_gradient import StepRequest
 from tests.fakes.facts import small_facts
 from tests.fakes.noise import SeededNoise
 
@@ -85,7 +84,7 @@ def small_images() -> LabelledImages:
 
 
 def context(
-    ledger: Ledger | None = None,
+    ledger: Any = None,  # a `Ledger`, or what passes all but a few of its methods on
     *,
     holder: str = "first",
     records: PrivateRecords | None = None,

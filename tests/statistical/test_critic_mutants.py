@@ -29,7 +29,7 @@ from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.sanitizer import averaged
 from curator.sanitizer.entropy import OsEntropy
 from curator.service import find_run
-from curator.service.release_gradient import release_gradient
+from curator.service.answer_step import release_gradient
 from curator.service.resume_run import resume_run
 from tests.fakes.curator import ALICE, CRITICS, context, memory_ledger, opened, step_request
 from tests.fakes.facts import small_facts

@@ -27,7 +27,7 @@ from curator.privacy.records import RecordBatch
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.sanitizer import example_sum, summed
 from curator.sanitizer.lattice import LATTICE_VARIANCE
-from curator.service import private_batches
+from curator.state import private_batches
 from tests.fakes.facts import small_facts
 from tests.fakes.noise import NoNoise, SeededNoise
 from tests.statistical.catching import caught_by

@@ -31,7 +31,7 @@ from curator.privacy.records import Samples
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.sanitizer import averaged
 from curator.sanitizer.averaged import fine_radius
-from curator.service.state_step import state_step
+from curator.state.step import state_step
 from tests.fakes.curator import CRITICS
 from tests.fakes.facts import small_facts
 from tests.fakes.noise import NoNoise

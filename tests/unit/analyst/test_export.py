@@ -12,8 +12,8 @@ from analyst.config import ExitCode
 from analyst.evaluation import ImageFileError, save_images
 from analyst.evaluation.export import export_images
 from analyst.evaluation.image_file import LabelledImages, load_images
-from curator.data.idx import read_idx
-from curator.data.readers import read_source
+from curator.sources.idx import read_idx
+from curator.sources.readers import read_source
 
 
 def _data(channels: int = 1, *, num: int = 12) -> LabelledImages:

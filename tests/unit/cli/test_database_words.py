@@ -13,7 +13,7 @@ from sqlalchemy.exc import OperationalError
 from curator.cli import main
 from curator.config import URL_VARIABLE
 from curator.errors import LedgerUnavailable
-from curator.ledger.database_words import in_database_words
+from curator.ledger.database_errors import in_database_words
 from curator.ledger.postgres import database_url
 from tests.contract.postgres_server import Server, postgres_or_skip
 

@@ -15,13 +15,13 @@ import pytest
 
 import analyst.output
 import curator.cli
-import curator.output
+import curator.system.output
 from curator.cli import ExitCode, main, only_reads
 from curator.cli_parser import build_parser
 from tests.fakes.awkward import encoded, grey
 from tests.unit.cli.conftest import ADD
 
-OUTPUTS = [curator.output, analyst.output]
+OUTPUTS = [curator.system.output, analyst.output]
 NAME = "\u60a3\u8005"  # patient
 
 

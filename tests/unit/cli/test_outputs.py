@@ -17,9 +17,9 @@ from analyst import new_file as of_analyst
 from analyst.cli import main as analyst
 from analyst.errors import OutputExists, OutputRefused
 from analyst.training.lock import only_trainer
-from curator import new_file as of_curator
 from curator.cli import ExitCode, main
 from curator.folder import CuratorFolder, initialise
+from curator.system import new_file as of_curator
 from tests.unit.cli.test_every_command import LEAVES
 
 RUN_FOLDERS = {"analyst train", "analyst embedding train", "analyst adapt train"}

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from curator.add_dataset import add_dataset
-from curator.administer import administer
+from curator.administration.add_dataset import add_dataset
+from curator.administration.administer import administer
+from curator.administration.open_ledger import open_ledger_reader
 from curator.config import load_config
-from curator.data.conversion import Conversion
 from curator.data.errors import SourceError
-from curator.data.options import SourceOptions
 from curator.data.store import open_store
 from curator.folder import CuratorFolder, initialise
 from curator.ledger.ledger import DatasetExists
-from curator.open_ledger import open_ledger_reader
+from curator.sources.conversion import Conversion
+from curator.sources.options import SourceOptions
 from tests.fakes.awkward import encoded, grey
 from tests.fakes.facts import small_facts
 
@@ -63,11 +63,11 @@ def _full(*_: Any, **__: Any) -> None:
 @pytest.mark.parametrize(
     "place",
     [
-        "curator.data.survey.Survey.add_converted",
-        "curator.known_images.image_hashes",
+        "curator.sources.survey.Survey.add_converted",
+        "curator.administration.registered_images.image_hashes",
         "curator.data.store._sha256",
-        "curator.known_images.write_private",
-        "curator.add_dataset.administer",
+        "curator.administration.registered_images.write_private",
+        "curator.administration.add_dataset.administer",
     ],
 )
 def test_an_interrupted_command_leaves_nothing(
@@ -89,7 +89,7 @@ def test_what_the_ledger_knows_stays_when_the_answer_is_lost(
         carry_out(*arguments)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("curator.add_dataset.administer", lost)
+    monkeypatch.setattr("curator.administration.add_dataset.administer", lost)
     with pytest.raises(KeyboardInterrupt):
         add_dataset(folder, FACTS, str(photos), OPTIONS)
     assert names(folder) == ["small"]

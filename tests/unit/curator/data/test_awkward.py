@@ -15,10 +15,10 @@ import pytest
 from curator.cli_parser_source import add_source_commands
 from curator.cli_source import source_options
 from curator.data.errors import SourceError
-from curator.data.options import SourceOptions, no_progress
-from curator.data.report import report_lines
-from curator.data.source import ingest_source, survey_source
-from curator.data.survey import Survey
+from curator.sources.options import SourceOptions, no_progress
+from curator.sources.preflight_report import report_lines
+from curator.sources.source import ingest_source, survey_source
+from curator.sources.survey import Survey
 from tests.fakes.awkward import KINDS, Awkward, write_intact
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "how-to" / "bring-your-data.md"

@@ -18,13 +18,13 @@ import pytest
 
 from analyst.evaluation.errors import ImageFileError
 from analyst.evaluation.image_file import load_images
-from curator.data.bounds import Bounds
-from curator.data.conversion import Conversion, ImageRefused
 from curator.data.errors import SourceError
-from curator.data.image_file import open_image
-from curator.data.label_table import list_labelled
-from curator.data.options import SourceOptions
-from curator.data.readers import read_source
+from curator.sources.bounds import Bounds
+from curator.sources.conversion import Conversion, ImageRefused
+from curator.sources.image_file import open_image
+from curator.sources.label_table import list_labelled
+from curator.sources.options import SourceOptions
+from curator.sources.readers import read_source
 from tests.fakes.spoilt import problem
 
 MIB = 1 << 20
@@ -32,8 +32,8 @@ DECLARED = Bounds.of(SourceOptions(conversion=Conversion(shape=(1, 8, 8)), max_i
 SOME_MEMORY = """
 import resource, sys
 from pathlib import Path
-from curator.data.idx import read_idx
-from curator.data.readers import read_source
+from curator.sources.idx import read_idx
+from curator.sources.readers import read_source
 from curator.data.errors import SourceError
 import sklearn, numpy
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()

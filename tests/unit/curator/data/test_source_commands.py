@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from curator.administration.open_ledger import open_ledger_reader
 from curator.cli import ExitCode, main
 from curator.config import load_config
-from curator.data.report import PRIVATE
 from curator.folder import CuratorFolder, initialise
-from curator.open_ledger import open_ledger_reader
+from curator.sources.preflight_report import PRIVATE
 from tests.fakes.awkward import encoded, grey, rgb
 
 ADD = shlex.split(
@@ -355,7 +355,7 @@ def test_an_interrupt_is_told_in_one_line(
     def kill(*_: Any) -> None:
         os.kill(os.getpid(), number)
 
-    monkeypatch.setattr("curator.data.survey.Survey.add_converted", kill)
+    monkeypatch.setattr("curator.sources.survey.Survey.add_converted", kill)
     before = signal.getsignal(signal.SIGTERM)
     interrupt = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in background
     with pytest.raises(SystemExit) as caught:

@@ -11,8 +11,8 @@ import pytest
 from curator.data.errors import SourceError
 from curator.data.groups import limit_groups
 from curator.data.images import LabelledImages, labelled_images
-from curator.data.preflight import check_source
 from curator.data.store import open_store, write_store
+from curator.sources.preflight import check_source
 from tests.fakes.facts import small_facts
 
 

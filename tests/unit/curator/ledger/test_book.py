@@ -12,17 +12,17 @@ from curator.ledger import entries
 from curator.ledger.book import Book, Place, follow
 from curator.ledger.chain import GENESIS, Entry
 from curator.ledger.problems import ChainBroken, LedgerConflict
+from curator.ledger.rebuild_check import check_shown
 from curator.ledger.records import RunState
-from curator.ledger.shown import check_shown
 from curator.ledger.totals import EVERYBODY, Tally, Totals
 from curator.privacy.budget import Budget
 from tests.contract.ledger_values import BUDGET, STEP, most_steps, opening, registration
 
 
-def written(*happenings: entries.Happening) -> list[Entry]:
+def written(*events_: entries.LedgerEvent) -> list[Entry]:
     head, lines = (0, GENESIS), []
-    for happening in happenings:
-        lines.append(Entry.following(head, "now", *entries.encode(happening)))
+    for event in events_:
+        lines.append(Entry.following(head, "now", *entries.encode(event)))
         head = (lines[-1].seq, lines[-1].digest)
     return lines
 
@@ -41,14 +41,14 @@ REGISTERED = entries.DatasetRegistered(
 
 def test_a_replay_makes_the_same_book() -> None:
     book = Book()
-    happenings: list[entries.Happening] = [
+    events_: list[entries.LedgerEvent] = [
         REGISTERED,
         entries.RunOpened(opening=opening(), holder="h"),
         entries.MarkAdvanced(run_id="r", holder="h", epoch=1, used=5),
     ]
-    for happening in happenings:
-        book.apply(happening, "now")
-    assert replay(written(*happenings)) == book
+    for event in events_:
+        book.apply(event, "now")
+    assert replay(written(*events_)) == book
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_replay_makes_the_same_book() -> None:
         entries.RunAdopted(run_id="x", holder="h"),
     ],
 )
-def test_a_replay_refuses_what_a_ledger_would_have_refused(impossible: entries.Happening) -> None:
+def test_a_replay_refuses_what_a_ledger_would_have_refused(impossible: entries.LedgerEvent) -> None:
     with pytest.raises(ChainBroken, match="entry 2 could not"):
         replay(written(REGISTERED, impossible))
 
@@ -82,7 +82,7 @@ def test_an_empty_book_knows_nothing() -> None:
         Book().account("d")
 
 
-CLOSING: tuple[entries.Happening, ...] = (
+CLOSING: tuple[entries.LedgerEvent, ...] = (
     REGISTERED,
     entries.RunOpened(opening=opening(), holder="h"),
     entries.MarkAdvanced(run_id="r", holder="h", epoch=1, used=5),
@@ -106,7 +106,7 @@ def test_a_closed_run_is_counted_and_not_kept() -> None:
         entries.RunClosed(run_id="r", holder="h", epoch=1, used=4, reason=""),
     ],
 )
-def test_a_run_that_was_closed_does_not_come_back(impossible: entries.Happening) -> None:
+def test_a_run_that_was_closed_does_not_come_back(impossible: entries.LedgerEvent) -> None:
     with pytest.raises(ChainBroken, match="entry 5 could not"):
         replay(written(*CLOSING, impossible))
 

@@ -18,7 +18,7 @@ from curator.ledger.entries import SpendAdded
 from curator.ledger.problems import ChainBroken, LedgerRestored, RunExists
 from curator.ledger.records import NOTHING
 from curator.ledger.sql import SqlLedger
-from curator.service.history import History
+from curator.overview.history import History
 from tests.contract.ledger_values import SETUP, opening, registration
 from tests.contract.postgres_server import postgres_or_skip
 from tests.fakes.clock import FakeClock
@@ -37,7 +37,7 @@ class Folder:
         monkeypatch.setattr(checkpoint, "WORTH", 1)
         decode = entries.decode
 
-        def counted(kind: str, body: str) -> entries.Happening:
+        def counted(kind: str, body: str) -> entries.LedgerEvent:
             self.replayed += 1
             return decode(kind, body)
 

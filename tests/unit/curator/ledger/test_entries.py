@@ -8,7 +8,7 @@ from curator.accounting.rule import BudgetRule
 from curator.ledger import entries
 from tests.contract.ledger_values import BUDGET, SETUP, opening, registration
 
-HAPPENINGS: list[entries.Happening] = [
+EVENTS: list[entries.LedgerEvent] = [
     entries.DatasetRegistered(registration=registration(), rule=BudgetRule.register(BUDGET)),
     entries.RunOpened(opening=opening(setup=SETUP), holder="h"),
     entries.RunAdopted(run_id="r", holder="h"),
@@ -20,16 +20,16 @@ HAPPENINGS: list[entries.Happening] = [
 ]
 
 
-@pytest.mark.parametrize("happening", HAPPENINGS)
-def test_round_trip(happening: entries.Happening) -> None:
-    assert entries.decode(*entries.encode(happening)) == happening
+@pytest.mark.parametrize("event", EVENTS)
+def test_round_trip(event: entries.LedgerEvent) -> None:
+    assert entries.decode(*entries.encode(event)) == event
 
 
-@pytest.mark.parametrize("happening", HAPPENINGS)
+@pytest.mark.parametrize("event", EVENTS)
 def test_a_missing_or_unknown_field_or_another_type_is_refused(
-    happening: entries.Happening,
+    event: entries.LedgerEvent,
 ) -> None:
-    kind, body = entries.encode(happening)
+    kind, body = entries.encode(event)
     value = json.loads(body)
     for name in value:
         for changed in (

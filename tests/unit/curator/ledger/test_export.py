@@ -137,10 +137,10 @@ def test_an_export_and_its_check_hold_a_line_at_a_time(
         assert read[0] == min(number, len(entries))
     applied, apply = [0], Book.apply
 
-    def counted(book: Book, *happening: Any) -> Any:
+    def counted(book: Book, *event: Any) -> Any:
         applied[0] += 1
         assert len(book.runs) + len(book.closed) <= 1
-        return apply(book, *happening)
+        return apply(book, *event)
 
     def handed() -> Iterator[str]:
         for number, line in enumerate(export_jsonl(ledger)):

@@ -48,7 +48,7 @@ from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.sanitizer.example_sum import clip_factors, release_example_sum
 from curator.sanitizer.post_process import release_values
-from curator.service.private_batches import setup_batches
+from curator.state.private_batches import setup_batches
 from tests.fakes.noise import SeededNoise
 from tests.unit.curator.mechanisms.silent import SilentNoise
 

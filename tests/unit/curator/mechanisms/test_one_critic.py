@@ -23,8 +23,8 @@ from curator.privacy.event import GaussianEvent, HiddenPartEvent, NoEvent
 from curator.privacy.release import LatticeBlock, Release
 from curator.sanitizer.averaged import FINE_STD, fine_radius
 from curator.sanitizer.secret_index import secret_index
-from curator.service.release_gradient import release_gradient
-from curator.service.state_step import state_step
+from curator.service.answer_step import release_gradient
+from curator.state.step import state_step
 from tests.fakes.curator import ALICE, context, memory_ledger, opened, step_request
 from tests.fakes.noise import NoNoise
 from tests.unit.curator.mechanisms.test_gs_wgan_mean import PARAMETERS, SPACE, samples

@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from curator.identity.signing import fingerprint_of
+from curator.planning.plan import plan_run
 from curator.rpc.plan_codec import decode_plan_request, encode_plan
 from curator.service.caller import Caller, Role
-from curator.service.plan_run import plan_run
 from protos.weir.v1 import run_pb2
 from tests.fakes.http import ask
 from tests.unit.curator.rest.conftest import Desk

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from curator.service.report import MOST_CLOSED
+from curator.overview.queries import MOST_CLOSED
 from tests.fakes.http import ask
 from tests.unit.curator.rest.conftest import Desk
 

@@ -12,7 +12,7 @@ import pytest
 
 from curator.errors import Unauthenticated
 from curator.identity.tokens import TokenTable
-from curator.rest.door import COOKIE
+from curator.rest.authentication import COOKIE
 from curator.rest.sessions import MOST_OF_ONE_CALLER, SECONDS, Sessions
 from curator.service.caller import Caller, Role
 from tests.fakes.http import ask

@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 
 from curator.errors import TooManyCalls, Unavailable
+from curator.rpc.byte_limits import Room
 from curator.rpc.messages import Messages
-from curator.rpc.open_calls import CALLS_PER_CALLER, OpenCalls, Patience
-from curator.rpc.room import Room
+from curator.rpc.open_calls import CALLS_PER_CALLER, CallDeadlines, OpenCalls
 from curator.service.caller import Caller, Role
 
 
@@ -65,7 +65,7 @@ class Seconds:
 
 def test_a_call_that_waits_too_long_is_ended() -> None:
     clock = Seconds()
-    patience = Patience(lambda: False, clock)
+    patience = CallDeadlines(lambda: False, clock)
     slow, quick = Call(), Call()
     with patience.waiting(cast("Any", slow), 10.0), patience.waiting(cast("Any", quick), 30.0):
         clock.now += 9
@@ -78,7 +78,7 @@ def test_a_call_that_waits_too_long_is_ended() -> None:
 
 def test_a_call_that_no_longer_waits_is_left_alone() -> None:
     clock = Seconds()
-    patience = Patience(lambda: False, clock)
+    patience = CallDeadlines(lambda: False, clock)
     call = Call()
     with patience.waiting(cast("Any", call), 10.0):
         clock.now += 9
@@ -89,7 +89,7 @@ def test_a_call_that_no_longer_waits_is_left_alone() -> None:
 
 
 def test_stopping_ends_what_waits() -> None:
-    patience, call = Patience(lambda: False, Seconds()), Call()
+    patience, call = CallDeadlines(lambda: False, Seconds()), Call()
     with patience.waiting(cast("Any", call), 1e9):
         patience.stop()
         assert call.cancelled
@@ -103,7 +103,7 @@ def test_a_stream_that_never_waits_takes_no_message_when_stopping() -> None:
             return alice
 
     alice = caller("alice")
-    patience = Patience(lambda: False, Seconds())
+    patience = CallDeadlines(lambda: False, Seconds())
     messages = Messages(
         authenticator=cast("Any", Anyone()),
         patience=patience,
@@ -122,7 +122,7 @@ def test_a_stream_that_never_waits_takes_no_message_when_stopping() -> None:
 
 def test_when_crowded_a_call_waits_a_few_seconds_only() -> None:
     clock, call, crowded = Seconds(), Call(), False
-    patience = Patience(lambda: crowded, clock)
+    patience = CallDeadlines(lambda: crowded, clock)
     with patience.waiting(cast("Any", call), 900.0):
         clock.now += 6
         patience.sweep()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from curator.errors import RunClosed, UnknownRun
+from curator.service.answer_step import release_gradient
 from curator.service.close_run import CLOSED_BY_STEWARD, close_run
 from curator.service.idle_runs import CLOSED_AS_IDLE, IdleRuns
-from curator.service.release_gradient import release_gradient
 from curator.service.relinquish_runs import relinquish_runs
 from tests.fakes.curator import ALICE, BOB, STEWARD, context, memory_ledger, opened, step_request
 

@@ -18,8 +18,8 @@ from curator.errors import (
     UnknownDataset,
 )
 from curator.sanitizer.post_process import release_values
+from curator.service.answer_step import release_gradient
 from curator.service.context import Context
-from curator.service.release_gradient import release_gradient
 from curator.service.resume_run import resume_run
 from tests.fakes.curator import ALICE, BOB, context, memory_ledger, opened, step_request
 

@@ -15,11 +15,11 @@ from curator.data.store import open_store, write_store
 from curator.errors import DatasetOutOfService, RunClosed
 from curator.folder import initialise
 from curator.ledger.records import DatasetRegistration
-from curator.load_datasets import load_datasets
+from curator.service.answer_step import release_gradient
 from curator.service.context import Context, ServedDataset
 from curator.service.open_run import open_run
-from curator.service.release_gradient import release_gradient
 from curator.service.resume_run import resume_run
+from curator.serving.load_datasets import load_datasets
 from tests.fakes.curator import ALICE, context, memory_ledger, opened, small_images, step_request
 from tests.fakes.facts import small_facts
 from tests.unit.curator.service.test_setups import request

@@ -11,13 +11,13 @@ import pytest
 from curator.errors import MalformedRequest, PolicyRefused
 from curator.ledger.entries import PolicySet, ShareSet, StatusSet
 from curator.ledger.ledger import DatasetStatus
+from curator.planning.noise import MOST, with_noise
+from curator.planning.plan import Plan, PlanRequest, plan_run
+from curator.planning.table import MOST_POINTS, Axis
 from curator.service.caller import Caller
 from curator.service.context import Context
 from curator.service.decide import decide
 from curator.service.open_run import RunRequest, open_run
-from curator.service.plan_noise import MOST, with_noise
-from curator.service.plan_run import Plan, PlanRequest, plan_run
-from curator.service.plan_table import MOST_POINTS, Axis
 from curator.service.steward_policy import StewardPolicy
 from tests.fakes.curator import ALICE, BOB, CRITICS, EMBEDDING, SINKHORN, context, opened
 

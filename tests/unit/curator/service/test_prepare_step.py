@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from curator.data.sampling import PrivateRecords
+from curator.service.answer_step import release_gradient
 from curator.service.context import Context
 from curator.service.prepare_step import prepare_step
-from curator.service.release_gradient import release_gradient
 from tests.fakes.curator import ALICE, context, opened, step_request
 
 

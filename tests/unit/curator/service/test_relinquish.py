@@ -14,12 +14,12 @@ from curator.accounting.cost import total_cost
 from curator.errors import LedgerUnavailable, StepLost, Unavailable
 from curator.ledger.memory import MemoryLedger
 from curator.service import relinquish_runs as module
+from curator.service.answer_step import release_gradient
 from curator.service.close_run import close_run
 from curator.service.context import Context
-from curator.service.release_gradient import release_gradient
 from curator.service.relinquish_runs import relinquish_runs
 from curator.service.resume_run import resume_run
-from curator.service.state_folder import StateFolder
+from curator.state.folder import StateFolder
 from tests.fakes.curator import ALICE, context, memory_ledger, opened, step_request
 
 

@@ -14,13 +14,13 @@ from curator.mechanisms.catalogue import parse_mechanism
 from curator.mechanisms.dp_merf_ae import DpMerfAe
 from curator.mechanisms.mean_embedding import MeanEmbedding
 from curator.sanitizer.post_process import release_values
+from curator.service.answer_step import release_gradient
 from curator.service.context import Context
 from curator.service.download_release import download_release
 from curator.service.open_run import RunRequest, open_run
-from curator.service.private_batches import setup_batches
-from curator.service.release_gradient import release_gradient
 from curator.service.resume_run import resume_run
 from curator.service.steward_policy import StewardPolicy
+from curator.state.private_batches import setup_batches
 from tests.fakes.curator import (
     ALICE,
     EMBEDDING,
@@ -31,7 +31,7 @@ from tests.fakes.curator import (
 )
 from tests.fakes.facts import small_facts
 from tests.fakes.noise import SeededNoise
-from tests.unit.curator.service.test_private_batches import Counted
+from tests.unit.curator.state.test_private_batches import Counted
 
 AUTOENCODER: dict[str, Any] = {
     "sampling_rate": 0.5,

@@ -9,9 +9,9 @@ import pytest
 from curator.errors import LedgerUnavailable
 from curator.ledger.memory import MemoryLedger
 from curator.ledger.records import RunState
+from curator.service.answer_step import release_gradient
 from curator.service.close_run import close_run
 from curator.service.context import Context
-from curator.service.release_gradient import release_gradient
 from curator.service.resume_run import resume_run
 from tests.fakes.curator import ALICE, context, memory_ledger, opened, step_request
 

@@ -18,6 +18,7 @@ from curator.ledger.entries import StatusSet
 from curator.ledger.ledger import DatasetStatus
 from curator.ledger.problems import HolderLost
 from curator.ledger.records import RunState
+from curator.service.answer_step import release_gradient
 from curator.service.caller import Caller
 from curator.service.close_run import close_run
 from curator.service.context import Context
@@ -26,7 +27,6 @@ from curator.service.download_release import download_release
 from curator.service.idle_runs import IdleRuns
 from curator.service.in_turn import InTurn
 from curator.service.open_run import RunRequest, open_run
-from curator.service.release_gradient import release_gradient
 from curator.service.resume_run import resume_run
 from tests.fakes.curator import (
     ALICE,

@@ -10,10 +10,10 @@ import pytest
 from curator.errors import TooMuchState
 from curator.ledger.memory import MemoryLedger
 from curator.mechanisms.catalogue import read_specification
+from curator.service.answer_step import release_gradient
 from curator.service.caller import Caller, Role
 from curator.service.close_run import close_run
 from curator.service.context import Context
-from curator.service.release_gradient import release_gradient
 from curator.service.state_limit import run_bytes
 from tests.fakes.curator import (
     ALICE,

@@ -17,13 +17,13 @@ from curator.errors import CuratorError, LedgerUnavailable, RunClosed, StepLost
 from curator.mechanisms.critic_state import CriticState
 from curator.mechanisms.gs_wgan_mean import GsWganMean
 from curator.privacy.release import LatticeBlock
+from curator.service.answer_step import release_gradient
 from curator.service.close_run import close_run
 from curator.service.context import Context
-from curator.service.held_state import HeldState
 from curator.service.in_turn import InTurn
 from curator.service.live_run import KEPT_ANSWERS
-from curator.service.release_gradient import release_gradient
 from curator.service.resume_run import resume_run
+from curator.state.in_memory import HeldState
 from tests.fakes.curator import (
     ALICE,
     context,

@@ -22,10 +22,10 @@ from curator.errors import (
     UnknownRun,
 )
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn
+from curator.service.answer_step import release_gradient
 from curator.service.close_run import close_run
 from curator.service.context import Context
 from curator.service.live_run import KEPT_ANSWERS
-from curator.service.release_gradient import release_gradient
 from curator.service.resume_run import resume_run
 from tests.fakes.curator import (
     ALICE,

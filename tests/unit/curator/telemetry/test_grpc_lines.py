@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from curator.tune_process import tune_process
+from curator.system.tune_process import tune_process
 
 ROOT = Path(__file__).resolve().parents[4]
 PROGRAM = """

@@ -1,0 +1,1 @@
+"""Read-only views of budgets, runs and history, for callers, pages and metrics."""

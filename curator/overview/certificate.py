@@ -1,0 +1,114 @@
+"""The privacy certificate of a closed run: what was promised, what was used, signed.
+
+It says nothing that depends on the private images. The headline is the data set's cap and what is
+spent of it by the ledger's rule; the run's own epsilon is given at its declared steps and labelled
+so, because an analyst who decides when to stop decides by what was seen (ACCOUNTING 4.7).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any, Protocol
+
+from curator.accounting.event_text import event_from_text
+from curator.ledger.ledger import RunState
+from curator.planning.run_alone import epsilon_alone
+from curator.privacy.facts import is_rehearsal
+from curator.service.context import Context
+from curator.service.fair_turns import working_for
+from curator.service.rehearsal import WORDS
+
+FORMAT = "weir-privacy-certificate-1"
+REHEARSAL_FORMAT = "weir-rehearsal-certificate-1"
+
+
+class Signer(Protocol):
+    """Signs with the curator's key."""
+
+    def sign(self, message: bytes) -> bytes:
+        """Return a signature."""
+        ...
+
+    def public_key(self) -> bytes:
+        """Return the key to check signatures with."""
+        ...
+
+
+def issue_certificate(context: Context, state: RunState, signer: Signer) -> str:
+    """Return the signed certificate of a closed run.
+
+    Args:
+        context: The collaborators.
+        state: The run as the ledger has it.
+        signer: The curator's key.
+
+    Returns:
+        JSON with `statement`, `public_key` and `signature`; the signature is over the canonical
+        JSON of the statement.
+    """
+    statement = _statement(context, state)
+    return json.dumps(
+        {
+            "statement": statement,
+            "public_key": base64.b64encode(signer.public_key()).decode(),
+            "signature": base64.b64encode(signer.sign(canonical_bytes(statement))).decode(),
+        },
+        indent=1,
+        sort_keys=True,
+    )
+
+
+def canonical_bytes(statement: dict[str, Any]) -> bytes:
+    """Return what is signed.
+
+    Args:
+        statement: Of a certificate.
+    """
+    return json.dumps(statement, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _statement(context: Context, state: RunState) -> dict[str, Any]:
+    sequence, digest = context.ledger.head()
+    totals = context.ledger.statement(state.dataset)
+    while (head := context.ledger.head()) != (sequence, digest):  # both must be of one moment
+        sequence, digest = head
+        totals = context.ledger.statement(state.dataset)
+    rehearsal = is_rehearsal(state.dataset)
+    promise = {"epsilon": totals.budget.epsilon, "delta": totals.budget.delta}
+    return {
+        "format": REHEARSAL_FORMAT if rehearsal else FORMAT,
+        **({"rehearsal": WORDS} if rehearsal else {}),
+        "dataset": {
+            "name": state.dataset,
+            "adjacency": str(totals.adjacency),
+            "unit": str(totals.adjacency.unit),
+            "promise": None if rehearsal else promise,
+            "cap_now": totals.cap,
+            "spent_epsilon": totals.spent_epsilon,
+            "accountant": totals.accountant,
+        },
+        "run": {
+            "id": state.run_id,
+            "analyst": state.analyst,
+            "mechanism": state.mechanism,
+            "parameters": json.loads(state.parameters_json),
+            "declared_steps": state.num_steps,
+            "used_steps": state.used,
+            "opened_at": state.opened_at,
+            "closed_at": state.closed_at,
+            "close_reason": state.close_reason,
+        },
+        "this_run_alone_at_its_declared_steps": {
+            "epsilon": _alone(context, state, totals.budget.delta),
+            "delta": totals.budget.delta,
+            "method": "privacy loss distributions; information, not the promise",
+        },
+        "ledger_head": {"sequence": sequence, "digest": digest},
+    }
+
+
+def _alone(context: Context, state: RunState, delta: float) -> float:
+    setup, step = (event_from_text(t) for t in (state.setup_event_json, state.step_event_json))
+    with working_for(state.analyst):
+        return epsilon_alone(context.planner, setup, step, state.num_steps, delta)

@@ -1,0 +1,1 @@
+"""What runs would cost, by public facts and the ledger: prices, noise, tables; charges nothing."""

@@ -1,0 +1,193 @@
+"""What a plan wastes, in words with numbers; public facts and the ledger only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from curator.accounting.cost import event_cost
+from curator.data.capacity import enough_rows
+from curator.mechanisms.mechanism import ReleasedOnceMechanism, SampledMechanism, ServedMechanism
+from curator.planning.noise import noise_that_would_do
+from curator.planning.pricing import Limits, Price
+from curator.privacy.event import GaussianEvent, SampledGaussianEvent
+from curator.service.steward_policy import StewardPolicy
+
+_TOO_MUCH_NOISE: Final = 1.1
+_MUCH_UNUSED: Final = 0.05
+_NEARLY_ALL: Final = 0.98
+_FEW_STEPS: Final = 100
+_LITTLE_GAIN: Final = 0.5
+_SPARE: Final = 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Planned:
+    """A plan before anything is said about it."""
+
+    limits: Limits
+    mechanism: ServedMechanism
+    price: Price
+    num_steps: int
+    affordable_steps: int
+    noise_multiplier: float
+
+    @property
+    def fits(self) -> bool:
+        """Whether the run would be opened now."""
+        return 0 < self.num_steps <= self.affordable_steps and not self.limits.obstacle
+
+    @property
+    def wanted_steps(self) -> int:
+        """Steps that somebody wants; a release is wanted whatever it affords."""
+        return max(1, self.num_steps) if self.is_one_release else self.num_steps
+
+    @property
+    def what(self) -> str:
+        """What is asked, in words."""
+        return "the release" if self.is_one_release else f"{self.num_steps:,} steps"
+
+    @property
+    def is_one_release(self) -> bool:
+        """Whether all that is charged is one release."""
+        return self.price.step.is_zero
+
+
+def advice(
+    planned: Planned, parse: Callable[[float], ServedMechanism], *, with_noise: bool
+) -> tuple[str, ...]:
+    """Return what a plan wastes or would be refused for, most important first.
+
+    Args:
+        planned: The plan.
+        parse: The mechanism with a noise multiplier.
+        with_noise: Whether the noise was given, so that less may be advised.
+    """
+    found = [*_refused(planned), *_few(planned), *_sampling(planned)]
+    if with_noise and not planned.limits.facts.rehearsal:
+        found += _less_noise(planned, parse) if not found else _more_noise(planned, parse)
+    return (*found, *_released_once(planned), *_capacity(planned), *_everything(planned))
+
+
+def _refused(planned: Planned) -> Iterator[str]:
+    """Say that the run would be refused, and by what."""
+    limits, price = planned.limits, planned.price
+    if limits.obstacle:
+        yield f"no run would be opened now: {limits.obstacle}"
+    affordable = planned.affordable_steps
+    if planned.wanted_steps <= affordable:
+        return
+    affords = f"affords {affordable:,} steps" if affordable else "affords none"
+    if planned.is_one_release:
+        affords = "does not afford it"
+    by_budget = limits.by_budget(price)
+    by_share = limits.by_share(price, by_budget)
+    why = f"the rest of the budget {affords}"
+    if affordable < by_share:
+        why = _rule(limits.policy, affordable, affords)
+    elif by_share < by_budget:
+        why = f"what is left of your share {affords}"
+    yield f"{planned.what} would be refused: {why}"
+
+
+def _rule(policy: StewardPolicy, affordable: int, affords: str) -> str:
+    """Return which rule of the steward decides, with its number."""
+    if policy.max_steps == affordable:
+        return f"max_steps is {policy.max_steps:,} by the steward's policy"
+    return f"max_epsilon_per_run {policy.max_epsilon_per_run:g} of the steward's policy {affords}"
+
+
+def _few(planned: Planned) -> Iterator[str]:
+    if planned.is_one_release:
+        return
+    if planned.affordable_steps < 1:
+        yield "not one step is affordable: more noise or a smaller sampling rate may buy some"
+    elif planned.affordable_steps < _FEW_STEPS:
+        yield (
+            f"at most {planned.affordable_steps:,} steps are affordable, which trains next to "
+            "nothing: more noise or a smaller sampling rate buys more"
+        )
+
+
+def _released_once(planned: Planned) -> Iterator[str]:
+    if isinstance(planned.mechanism, ReleasedOnceMechanism) and planned.num_steps > 1:
+        yield "only the one release is charged: its steps are free, however many"
+
+
+def _sampling(planned: Planned) -> Iterator[str]:
+    """Say that so little noise makes sampling useless; at the order that the rule favours."""
+    event = planned.mechanism.step_event()
+    if not isinstance(event, SampledGaussianEvent) or float(event.sampling_rate) >= 1:
+        return
+    rule = planned.limits.rule
+    at = rule.to_json()["orders"]
+    index = at.index(rule.favourite) if isinstance(at, list) else 0
+    whole = event_cost(GaussianEvent(noise_multiplier=event.noise_multiplier)).units[index]
+    sampled = planned.price.step.units[index]
+    if whole is not None and sampled is not None and sampled > _LITTLE_GAIN * whole:
+        yield (
+            f"with noise_multiplier {event.noise_multiplier:g} sampling saves next to nothing: a "
+            "step costs more than half of what it would on the whole data set"
+        )
+
+
+def _more_noise(planned: Planned, parse: Callable[[float], ServedMechanism]) -> Iterator[str]:
+    """Say with which noise that which would be refused is affordable."""
+    wanted = planned.wanted_steps
+    if planned.limits.obstacle or wanted <= planned.affordable_steps:
+        return
+    least = noise_that_would_do(planned.limits, parse, wanted, planned.noise_multiplier)
+    if least is not None:
+        yield f"with noise_multiplier {least:g} {planned.what} would fit"
+
+
+def _less_noise(planned: Planned, parse: Callable[[float], ServedMechanism]) -> Iterator[str]:
+    """Say how much less noise the rest of the budget, or of a share, affords for the same steps."""
+    limits, given = planned.limits, planned.noise_multiplier
+    cap = limits.rule.budget.epsilon
+    unused = cap - limits.epsilon_after(planned.price, planned.num_steps)
+    if limits.share is not None:  # measured alone
+        rule, reserved = limits.share.rule, limits.share.reserved
+        cap = rule.budget.epsilon
+        after = rule.spent_epsilon(reserved + planned.price.times(planned.num_steps))
+        unused = min(unused, cap - after)
+    if planned.num_steps < 1 or unused < _MUCH_UNUSED * cap:
+        return
+    least = noise_that_would_do(planned.limits, parse, planned.num_steps, given)
+    if least is None or given <= _TOO_MUCH_NOISE * least:
+        return
+    yield (
+        f"epsilon {unused:.4f} would be left unused: what is left affords the same "
+        f"with noise_multiplier {least:g}, {given / least:.3g} times less noise"
+    )
+
+
+def _capacity(planned: Planned) -> Iterator[str]:
+    """Say that most rows of a padded batch are empty, or that samples are cut."""
+    mechanism = planned.mechanism
+    if not isinstance(mechanism, SampledMechanism):
+        return
+    facts = planned.limits.facts
+    mean = float(mechanism.sampling_rate) * facts.nominal_size * (facts.max_records_per_group or 1)
+    enough = enough_rows(mean)
+    if mechanism.capacity > _SPARE * enough:
+        yield (
+            f"capacity {mechanism.capacity:,} is far above the rate, which needs about "
+            f"{enough:,}: every step computes the empty rows too"
+        )
+    elif mechanism.capacity < mean:
+        yield (
+            f"capacity {mechanism.capacity:,} is below the expected {mean:,.0f} rows of a sample: "
+            "most samples are cut"
+        )
+
+
+def _everything(planned: Planned) -> Iterator[str]:
+    limits = planned.limits
+    if limits.facts.rehearsal:
+        yield "a rehearsal has no limit: only the real curator says what fits"
+        return
+    after = limits.epsilon_after(planned.price, planned.num_steps)
+    if planned.fits and after > _NEARLY_ALL * limits.rule.budget.epsilon:
+        yield "this run would reserve all that is left, for every analyst, until it is closed"

@@ -1,0 +1,104 @@
+"""The least noise with which so many steps stay within an epsilon: the third question of a plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from decimal import ROUND_CEILING, Context, Decimal
+from typing import Final
+
+from curator.accounting.calibrate import least_noise_near
+from curator.errors import MalformedRequest, Refusal
+from curator.mechanisms.catalogue import MAX_PARAMETER_BYTES
+from curator.mechanisms.mechanism import ServedMechanism
+from curator.planning.pricing import Limits, Price
+
+LEAST: Final = 0.01
+MOST: Final = 10_000.0
+"""Beyond it no lattice is left for the images, and nothing could be learned."""
+
+_DIGITS: Final = Context(prec=4, rounding=ROUND_CEILING)
+_FIELD: Final = "noise_multiplier"
+_TOLERANCE: Final = 1e-4
+
+
+def with_noise(parameters_json: str, noise_multiplier: float) -> str:
+    """Return parameters with another noise.
+
+    Args:
+        parameters_json: As a request has them; what is too long or no JSON object is returned as it
+            is, for whoever reads it next to refuse.
+        noise_multiplier: The new one.
+    """
+    if len(parameters_json) > MAX_PARAMETER_BYTES:
+        return parameters_json
+    try:
+        table = json.loads(parameters_json)
+    except (ValueError, RecursionError):
+        return parameters_json
+    if not isinstance(table, dict):
+        return parameters_json
+    return json.dumps({**table, _FIELD: noise_multiplier})
+
+
+def noise_for(
+    limits: Limits,
+    parse: Callable[[float], ServedMechanism],
+    num_steps: int,
+    epsilon: float,
+    *,
+    guess: float = 1.0,
+) -> float:
+    """Return the least noise multiplier, to four digits, that keeps steps within an epsilon.
+
+    Args:
+        limits: Of the caller on the data set; share and policy are kept too.
+        parse: The mechanism with a noise multiplier.
+        num_steps: Declared steps.
+        epsilon: The data set's total may reach it.
+        guess: Where to look first.
+
+    Raises:
+        MalformedRequest: If `epsilon` is not a budget, or no noise that the mechanism takes is
+            enough.
+    """
+    target = limits.target(epsilon)
+
+    def enough(noise_multiplier: float) -> bool:
+        try:
+            price = Price.of(parse(noise_multiplier))
+        except MalformedRequest:  # so much noise that the mechanism does not take it
+            return True
+        if not target.admits(limits.reserved + price.times(num_steps)):
+            return False
+        return limits.by_policy(price, limits.by_share(price, num_steps)) >= num_steps
+
+    try:
+        least = least_noise_near(guess, enough, tolerance=_TOLERANCE, most=MOST)
+    except ValueError:
+        msg = "no amount of noise makes these steps affordable"
+        raise MalformedRequest(msg, "num_steps") from None
+    allowed = max(least, limits.policy.min_noise_multiplier or LEAST)
+    found = min(MOST, float(_DIGITS.create_decimal(Decimal(allowed))))
+    parse(found)  # says in its own words why the mechanism does not take it
+    return found
+
+
+def noise_that_would_do(
+    limits: Limits, parse: Callable[[float], ServedMechanism], num_steps: int, guess: float
+) -> float | None:
+    """Return the least noise with which the rest of the budget affords so many steps.
+
+    Args:
+        limits: Of the caller on the data set.
+        parse: The mechanism with a noise multiplier.
+        num_steps: Declared steps.
+        guess: Where to look first.
+
+    Returns:
+        None if no noise is enough.
+    """
+    try:
+        return noise_for(limits, parse, num_steps, limits.rule.budget.epsilon, guess=guess)
+    except (MalformedRequest, Refusal):
+        return None

@@ -1,0 +1,1 @@
+"""What a steward hands over: arrays and folders of images, surveyed, converted or refused."""

@@ -1,0 +1,39 @@
+"""How a source is read, as the steward typed it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from curator.sources.conversion import Conversion
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceOptions:
+    """How a source is read, as typed in.
+
+    `keys` and `groups_key` name arrays of an NPZ file; `labels` is the table of an image folder,
+    `skip` leaves its other files out. `classes` are the declared names: an image folder's labels
+    are names and must be among them. `max_images` is how many there are at most, if that is
+    declared: more is not even unpacked.
+    """
+
+    keys: tuple[str, str] | None = None
+    groups_key: str | None = None
+    labels: Path | None = None
+    classes: tuple[str, ...] | None = None
+    conversion: Conversion = field(default_factory=Conversion)
+    skip: bool = False
+    max_images: int | None = None
+
+
+def no_progress(done: int, of: int) -> None:
+    """Show nothing.
+
+    Args:
+        done: How many files.
+        of: How many there are.
+    """

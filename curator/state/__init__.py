@@ -1,0 +1,1 @@
+"""What stateful mechanisms keep between steps: private, in memory and on the curator's disk."""
