@@ -22,7 +22,7 @@ import json
 import shutil
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -70,7 +70,7 @@ def finish(job: Job, arguments: argparse.Namespace) -> None:
     row = {
         "recipe": job.recipe,
         "changes": arguments.assignments,
-        "mechanism": asdict(recipe.mechanism),
+        "mechanism": recipe.mechanism.model_dump(),
         "seed": job.seed,
         "steps_declared": recipe.training.steps,
         "steps_done": steps_done(job),

@@ -15,8 +15,8 @@ from safetensors.torch import save
 from torch import Tensor, nn
 from torch.nn.functional import affine_grid, grid_sample, max_pool2d, relu
 
-from analyst.adaptation.config import DpSwdFeaturesConfig
 from analyst.generators.generator import ImageShape, initialise
+from analyst.recipes.mechanisms import MechanismConfig
 
 Architecture = Literal["lenet-features", "mlp-features"]
 
@@ -143,7 +143,7 @@ def build_source_map(
     shape: ImageShape,
     some_NCHW: Tensor,
     *,
-    mechanism: DpSwdFeaturesConfig,
+    mechanism: MechanismConfig,
     seed: int,
 ) -> SourceMap:
     """Return the identity and a random lens.

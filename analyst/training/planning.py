@@ -6,10 +6,9 @@ import argparse
 from dataclasses import dataclass, replace
 from typing import Any
 
-from analyst.adaptation.config import AdaptationRecipe, DpSwdFeaturesConfig
+from analyst.adaptation.config import AdaptationRecipe
 from analyst.plan_question import PlanQuestion
 from analyst.recipes import Recipe
-from analyst.recipes.mechanisms import MechanismConfig, describe_cost
 from analyst.rehearsal import BANNER, is_rehearsal, limit_text
 from analyst.screen import table_text
 from analyst.training.ports import BarrierPort, DatasetPort, PlanRangePort
@@ -148,7 +147,7 @@ def make_plan(
     return PlanReport(
         facts=facts,
         kind=mechanism.kind,
-        cost=_cost(mechanism),
+        cost=mechanism.cost,
         pays_per_step=mechanism.pays_per_step,
         question=asked,
         plan=barrier.plan_range(facts.name, mechanism.wire_name, parameters, asked),
@@ -158,9 +157,3 @@ def make_plan(
             if name.endswith("_noise_multiplier")
         ),
     )
-
-
-def _cost(mechanism: MechanismConfig | DpSwdFeaturesConfig) -> str:
-    if isinstance(mechanism, DpSwdFeaturesConfig):
-        return "every step reads a fresh private sample without its labels, and is charged"
-    return describe_cost(mechanism)

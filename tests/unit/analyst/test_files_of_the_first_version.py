@@ -1,4 +1,4 @@
-"""Whatever an earlier version wrote is read; `tests/fixtures/analyst` is from before the house move.
+"""Whatever an earlier version wrote is read; `tests/fixtures/analyst` is older than the house.
 
 A real curator's run of four steps with its certificate and an embedding, an adaptation, the names
 of a federation, and for each mechanism a recipe as a checkpoint holds it, with what was sent.
