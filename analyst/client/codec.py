@@ -135,7 +135,7 @@ def decode_gradient(response: release_pb2.StepResponse, like: Tensor) -> Tensor:
         like: The images, or features, that were sent.
 
     Returns:
-        The gradient, with the shape, type and device of `like`.
+        The gradient, with the shape, type and device of `like`; exact where that is float64.
 
     Raises:
         ProtocolError: If the answer does not fit the images.
@@ -143,7 +143,8 @@ def decode_gradient(response: release_pb2.StepResponse, like: Tensor) -> Tensor:
     blocks = [_numbers(block) for block in response.gradient]
     if not blocks or sum(numbers.size for numbers, _ in blocks) != like.numel():
         raise ProtocolError(*_MISUNDERSTOOD)
-    gradient, start = np.empty(like.numel(), dtype=np.float32), 0
+    precision = np.float64 if like.dtype == torch.float64 else np.float32
+    gradient, start = np.empty(like.numel(), dtype=precision), 0
     for numbers, grid in blocks:
         rows = gradient[start : start + numbers.size]
         np.multiply(numbers.ravel(), grid, out=rows, dtype=np.float64, casting="unsafe")

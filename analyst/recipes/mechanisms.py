@@ -10,18 +10,27 @@ Shapes: N rows of a batch.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, reduce
-from importlib import resources
 from operator import or_
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Protocol, Self
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    Protocol,
+    Self,
+    TypeAlias,
+)
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
 from analyst.generators.labels import balanced_labels
 from analyst.recipes.errors import RecipeError
+from analyst.recipes.json_schema import read_data, type_of
 
 if TYPE_CHECKING:
     import torch
@@ -33,12 +42,7 @@ ADAPTATION: Final = "dp-swd-features"
 _EACH_SHARD = "every step asks a network of each shard, which hold all records; it is charged"
 _FRESH_SAMPLE = "every step reads a fresh private sample and is charged"
 _RELEASED_ONCE = "one release is charged when the run opens; its steps are free"
-_NOT_MORE: Final = (
-    ("num_debias", "num_samples"),
-    ("num_fakes", "num_samples"),
-    ("num_labelled", "num_samples"),
-)
-_NUMBERS: Final = {"integer": int, "number": float}  # of a JSON schema
+_OF_THE_SAMPLES: Final = ("num_debias", "num_fakes", "num_labelled")  # no more than num_samples
 _ALL_OR_NONE: Final = ("adaptive_threshold", "adaptive_decay", "adaptive_grace")
 
 
@@ -134,9 +138,9 @@ class MechanismConfig(BaseModel):
         ):
             msg = "give either sampling_rate or expected_batch_size"
             raise ValueError(msg)
-        for part, whole in _NOT_MORE:
-            if part in stated and stated[part] > stated[whole]:
-                msg = f"{part} must not exceed {whole}"
+        for part in _OF_THE_SAMPLES:
+            if part in stated and stated[part] > stated["num_samples"]:
+                msg = f"{part} must not exceed num_samples"
                 raise ValueError(msg)
         missing = [stated.get(name) is None for name in _ALL_OR_NONE]
         if any(missing) and not all(missing):
@@ -216,35 +220,6 @@ def _check_feature_map(stated: Mapping[str, Any]) -> None:
         raise ValueError(msg)
 
 
-@cache
-def _read(name: str) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(
-        (resources.files("analyst.recipes") / name).read_text("utf-8")
-    )
-    return content
-
-
-def _annotation(rule: Mapping[str, Any]) -> Any:
-    """Return the type that a rule of a JSON schema means."""
-    match rule:
-        case {"anyOf": [only, {"type": "null"}]}:
-            return _annotation(only) | None
-        case {"enum": values}:
-            return Literal[tuple(values)]
-        case {"const": value}:
-            return Literal[value]
-        case {"type": "array", "items": item}:
-            length = Field(min_length=rule.get("minItems"), max_length=rule.get("maxItems"))
-            return Annotated[tuple[_annotation(item), ...], length]
-    bounds = Field(
-        ge=rule.get("minimum"),
-        le=rule.get("maximum"),
-        gt=rule.get("exclusiveMinimum"),
-        lt=rule.get("exclusiveMaximum"),
-    )
-    return Annotated[_NUMBERS[rule["type"]], bounds]
-
-
 def _defaults(schema: Mapping[str, Any], known: _Mechanism) -> dict[str, Any]:
     """Return what a key has that a recipe leaves out; a list that need not be stated is empty."""
     left_out = schema["properties"].keys() - set(schema["required"])
@@ -260,7 +235,7 @@ def _keys(schema: Mapping[str, Any], known: _Mechanism) -> dict[str, tuple[Any, 
     """
     defaults = _defaults(schema, known)
     keys = {
-        name: (_annotation(rule), defaults.get(name, ...))
+        name: (type_of(rule), defaults.get(name, ...))
         for name, rule in schema["properties"].items()
     }
     if "sampling_rate" in keys:
@@ -281,7 +256,7 @@ def mechanism_config(name: str) -> type[MechanismConfig]:
     Args:
         name: At the curator.
     """
-    schema, sentences = _read("mechanisms.json")[name], _read("sentences.json")
+    schema, sentences = read_data("mechanisms.json")[name], read_data("sentences.json")
     known = _MECHANISMS.get(name, _Mechanism())
     fields: dict[str, Any] = {"kind": (Literal[name], ...)}
     for key, (annotation, default) in _keys(schema, known).items():
@@ -296,11 +271,12 @@ def mechanism_config(name: str) -> type[MechanismConfig]:
 
 def mechanism_names() -> list[str]:
     """Return the names of all mechanisms that a recipe may ask for, sorted."""
-    return sorted(_read("mechanisms.json"))
+    return sorted(read_data("mechanisms.json"))
 
 
 if TYPE_CHECKING:
-    GeneratorMechanism = AdaptationMechanism = MechanismConfig
+    GeneratorMechanism: TypeAlias = MechanismConfig
+    AdaptationMechanism: TypeAlias = MechanismConfig
 else:
     GeneratorMechanism = Annotated[
         reduce(or_, (mechanism_config(one) for one in mechanism_names() if one != ADAPTATION)),

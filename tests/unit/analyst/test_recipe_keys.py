@@ -16,6 +16,7 @@ from analyst.recipes import RecipeError, list_recipes, load_recipe
 from analyst.recipes.keys import RecipeKey, all_keys, recipe_keys
 from analyst.recipes.mechanisms import mechanism_config, mechanism_names
 from curator.mechanisms import catalogue
+from tests.fakes.barrier import FakeDataset
 
 ROOT = Path(__file__).parents[3]
 
@@ -96,9 +97,9 @@ def test_a_mechanism_of_which_nothing_else_is_known_can_be_asked(
     rule = {"type": "integer", "minimum": 1, "description": "rows"}
     schema = {"required": ["num_samples"], "properties": {"num_samples": rule}}
     files = {"mechanisms.json": {"new": schema}, "sentences.json": {"any": {}}}
-    monkeypatch.setattr("analyst.recipes.mechanisms._read", files.__getitem__)
+    monkeypatch.setattr("analyst.recipes.mechanisms.read_data", files.__getitem__)
     config = mechanism_config.__wrapped__("new")
-    made = config(kind="new", num_samples=3)
-    assert made.parameters(None) == {"num_samples": 3}
+    made = config.model_validate({"kind": "new", "num_samples": 3})
+    assert made.parameters(FakeDataset()) == {"num_samples": 3}
     assert (made.pays_per_step, made.cost) == (True, "every step is charged")
     assert config.model_fields["num_samples"].description == "rows"

@@ -1,4 +1,9 @@
-"""What can be attacked, and with which canaries, by name; apart from what carries it out."""
+"""Attack the curator from outside: a distinguishing game whose score bounds epsilon from below.
+
+A package of its own: it patches mechanisms and builds private values of public canaries, which no
+server may. It asks as an analyst does, by the analyst's client. What can be attacked, and with
+which canaries, is here by name, apart from what carries it out.
+"""
 
 from __future__ import annotations
 

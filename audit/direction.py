@@ -8,24 +8,19 @@ Where a whole release is downloaded, its target scores it: see `released.py`.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from typing import final
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
-from curator.audit.canaries import Pair
-from curator.audit.failing import FailingRecords, Records
-from curator.audit.in_process import run_in_process
-from curator.audit.target import Statistic, Target
-from curator.data.sampling import PrivateRecords
+from audit.canaries import Pair
+from audit.noise import ChosenNoise, PublicWords
+from audit.records import Records, records_of
+from audit.target import Statistic, Target
+from audit.trial import run_in_process
 from curator.privacy.noise import NoiseSource
 from curator.privacy.release import LatticeBlock, Release
-from curator.sanitizer.gaussian import Words, discrete_gaussian
-from curator.sanitizer.lattice import LATTICE_STD
 from curator.sanitizer.post_process import release_values
 
 Vector = npt.NDArray[np.float64]
@@ -33,68 +28,7 @@ Vector = npt.NDArray[np.float64]
 _CUT = 1e-9  # of the covariance's spectrum: float32 answers have no more digits
 _TOLD = 1e-3  # of the difference; less of it is rounding
 _RIDGE = 1e-6  # of the mean variance, for numbers that never change
-_WORD_BYTES = 8
 _NUM_SIMULATED = 256
-
-
-@final
-class ChosenNoise:
-    """Adds one standard deviation to one of all its values, or nothing; its words are zeros."""
-
-    def __init__(self, coordinate: int | None) -> None:
-        """Choose the coordinate."""
-        self._coordinate = coordinate
-        self.num_values = 0
-
-    def discrete_gaussian(self, num_values: int) -> Tensor:
-        """Return the chosen integers."""
-        start, self.num_values = self.num_values, self.num_values + num_values
-        values = torch.zeros(num_values, dtype=torch.int64)
-        if self._coordinate is not None and start <= self._coordinate < self.num_values:
-            values[self._coordinate - start] = round(LATTICE_STD)
-        return values
-
-    def uniform_words(self, num_words: int) -> Tensor:
-        """Return zeros."""
-        return torch.zeros(num_words, dtype=torch.int64)
-
-
-@final
-class PublicWords:
-    """Noise and words from a public hash: what an attacker can compute alone."""
-
-    def __init__(self, number: int) -> None:
-        """Begin stream `number`."""
-        self._number = number
-        self._calls = 0
-
-    def discrete_gaussian(self, num_values: int) -> Tensor:
-        """Return draws by the production sampler."""
-        return torch.from_numpy(discrete_gaussian(num_values, self._words, self._words))
-
-    def uniform_words(self, num_words: int) -> Tensor:
-        """Return the next words of the stream."""
-        return torch.from_numpy(self._words(num_words).view(np.int64))
-
-    def _words(self, num_words: int) -> Words:
-        self._calls += 1
-        name = f"weir audit {self._number} {self._calls}".encode()
-        digest = hashlib.shake_256(name).digest(num_words * _WORD_BYTES)
-        return np.frombuffer(digest, dtype=np.uint64).copy()
-
-
-def records_of(pair: Pair, *, with_extra: bool) -> Records:
-    """Return the records of D, or of D', as a service holds them.
-
-    Args:
-        pair: The canary.
-        with_extra: Whether the extra record is in.
-    """
-    if not with_extra:
-        return PrivateRecords(pair.base)
-    if pair.fails:
-        return FailingRecords(PrivateRecords(pair.base), pair.samples.images_ND.shape[1])
-    return PrivateRecords(pair.both)
 
 
 def statistic_of(target: Target, pair: Pair) -> Statistic:

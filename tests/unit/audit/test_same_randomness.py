@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from curator.audit.canaries import make_pair
-from curator.audit.direction import records_of
-from curator.audit.in_process import run_in_process
-from curator.audit.kept import changed_parts, same_whatever_is_drawn
-from curator.audit.same_randomness import compare
-from curator.audit.tape import OtherSelections, Tape, TapedNoise
-from curator.audit.targets import make_target
-from curator.audit.watched import watched
+from audit.canaries import make_pair
+from audit.noise import OtherSelections, Tape, TapedNoise
+from audit.recorded import recorded
+from audit.records import records_of
+from audit.same_randomness import changed_parts, compare, state_ignores_selections
+from audit.targets import make_target
+from audit.trial import run_in_process
 from curator.mechanisms import g_pate, one_critic
 from tests.fakes.noise import NoNoise
 
@@ -39,13 +38,13 @@ def test_other_selections_turn_every_word_around() -> None:
     assert not torch.equal(fresh.discrete_gaussian(9), TapedNoise(tape).discrete_gaussian(9))
 
 
-def test_what_is_made_is_seen_and_what_is_told_is_answered() -> None:
+def test_what_is_made_is_seen_and_what_is_replayed_is_answered() -> None:
     before = vars(one_critic)["release_critic_mean"], vars(g_pate)["release_votes"]
     target, pair = make_target("gs-wgan-decoupled", 1.0), make_pair("flip")
     fewer, more = (records_of(pair, with_extra=with_extra) for with_extra in (False, True))
-    with watched() as first:
+    with recorded() as first:
         run_in_process(target, pair, fewer, NoNoise())
-    with watched(told=first) as second:
+    with recorded(replayed=first) as second:
         trial = run_in_process(target, pair, more, NoNoise())
     assert (vars(one_critic)["release_critic_mean"], vars(g_pate)["release_votes"]) == before
     assert [one.by for one in first] == [one.by for one in second] == ["release_critic_mean"]
@@ -58,7 +57,7 @@ def test_what_is_made_is_seen_and_what_is_told_is_answered() -> None:
 def test_a_state_is_promised_where_it_does_not_follow_a_sample() -> None:
     pair = make_pair("flip")
     promised = {
-        name: same_whatever_is_drawn(make_target(name, 1.0), pair, Tape())
+        name: state_ignores_selections(make_target(name, 1.0), pair, Tape())
         for name in ("gs-wgan-decoupled", "pate-gan", "dp-cgan", "dp-swd")
     }
     assert promised == {

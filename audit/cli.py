@@ -8,12 +8,11 @@ from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from curator.audit.attack import Progress
-from curator.audit.canaries import CANARIES, make_pair
-from curator.audit.errors import AuditFailed
-from curator.audit.game import Result, Rules, play
-from curator.audit.same_randomness import Comparison, compare
-from curator.audit.targets import TARGETS, make_target
+from audit import CANARIES, TARGETS
+from audit.canaries import make_pair
+from audit.game import Progress, Result, Rules, play
+from audit.same_randomness import Comparison, compare
+from audit.targets import make_target
 
 JOINT_ERROR = 1e-4  # of all bounds of one audit together
 _LEAST_TRIALS = 20
@@ -24,6 +23,10 @@ _SAME_HEADER = (
     *("moved / bound", "verdict"),
 )
 _SAYS = {True: "same", False: "DIFFER", None: "-"}
+
+
+class AuditFailed(Exception):
+    """Something was proved that contradicts a claim, or the audit cannot be played."""
 
 
 def run_audit(arguments: Namespace) -> None:

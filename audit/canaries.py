@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from curator.audit.names import CANARIES as CANARIES
+from audit import CANARIES
 from curator.data.images import LabelledImages
 from curator.privacy.facts import DatasetFacts
 from curator.privacy.records import Samples

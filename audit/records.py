@@ -1,8 +1,9 @@
-"""A record that the mechanism's private computation cannot survive, for throw-away curators only.
+"""The records of a canary as a service holds them, for throw-away curators only.
 
-Each torch function that would touch the record's pixels raises. Only its shape can be read, and
-rows can be taken apart or picked, as the sanitizer does before and after a failure. Shards copy
-records byte by byte, which no pixel can make fail, so there this record has nothing to say.
+One canary has a record that the mechanism's private computation cannot survive: each torch function
+that would touch its pixels raises. Only its shape can be read, and rows can be taken apart or
+picked, as the sanitizer does before and after a failure. Shards copy records byte by byte, which no
+pixel can make fail, so there this record has nothing to say.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Protocol, cast, final
 import torch
 from torch import Tensor
 
+from audit.canaries import Pair
 from curator.data.sampling import PrivateRecords
 from curator.privacy.event import SamplingRate
 from curator.privacy.noise import NoiseSource
@@ -120,3 +122,17 @@ class FailingRecords:
             units_M=torch.where(mask, 0, -1),
         )
         return cast("Private[RecordBatch]", _Box(batch))
+
+
+def records_of(pair: Pair, *, with_extra: bool) -> Records:
+    """Return the records of D, or of D', as a service holds them.
+
+    Args:
+        pair: The canary.
+        with_extra: Whether the extra record is in.
+    """
+    if not with_extra:
+        return PrivateRecords(pair.base)
+    if pair.fails:
+        return FailingRecords(PrivateRecords(pair.base), pair.samples.images_ND.shape[1])
+    return PrivateRecords(pair.both)

@@ -8,17 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from curator.audit.canaries import CANARIES, CAPACITY, Pair, audit_facts, make_pair
-from curator.audit.direction import (
-    ChosenNoise,
-    PublicWords,
-    _answer,
-    best_direction,
-    records_of,
-)
-from curator.audit.failing import CanaryFailure, FailingRecords
-from curator.audit.target import Target
-from curator.audit.targets import _MAKERS, TARGETS, make_target
+from audit import CANARIES, TARGETS
+from audit.canaries import CAPACITY, Pair, audit_facts, make_pair
+from audit.direction import _answer, best_direction
+from audit.noise import ChosenNoise, PublicWords
+from audit.records import CanaryFailure, FailingRecords, records_of
+from audit.target import Target
+from audit.targets import _TARGETS, make_target
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms.catalogue import mechanism_names
 from curator.mechanisms.gs_wgan_mean import GsWganMean
@@ -150,7 +146,7 @@ def test_the_claim_is_that_of_a_trial(name: str) -> None:
 
 
 def test_names_and_targets_are_the_same() -> None:
-    assert tuple(_MAKERS) == TARGETS
+    assert tuple(_TARGETS) == TARGETS
     assert all(make_target(name, 1.0).name == name for name in TARGETS)
     audited = {make_target(name, 1.0).mechanism for name in TARGETS}
     assert audited == set(mechanism_names())

@@ -1,7 +1,7 @@
-"""See what the sanitizer releases inside a mechanism, and tell the mechanism something else.
+"""Record what the sanitizer releases inside a mechanism, and replay it in a second run.
 
 Many mechanisms answer with a function of what was released. To compare two runs, the releases
-themselves are needed; and to see that nothing but them has an influence, a second run is told those
+themselves are needed; and to see that nothing but them has an influence, a second run replays those
 of the first one: all is computed as ever, and thrown away.
 """
 
@@ -33,7 +33,7 @@ Make = Callable[..., Release]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Made:
+class RecordedRelease:
     """One release as the sanitizer made it, by the function of this name."""
 
     by: str
@@ -61,16 +61,16 @@ class Made:
 
 
 @contextmanager
-def watched(told: Sequence[Made] = ()) -> Iterator[list[Made]]:
+def recorded(replayed: Sequence[RecordedRelease] = ()) -> Iterator[list[RecordedRelease]]:
     """Note every release of every mechanism until the block is left; in one thread at a time.
 
     Args:
-        told: What the mechanism gets in place of its own first releases, in turn.
+        replayed: What the mechanism gets in place of its own first releases, in turn.
 
     Yields:
-        What was made, in order, whatever was told.
+        What was made, in order, whatever was replayed.
     """
-    made: list[Made] = []
+    made: list[RecordedRelease] = []
     real = [
         (module, name, vars(module)[name])
         for module in _modules()
@@ -78,7 +78,7 @@ def watched(told: Sequence[Made] = ()) -> Iterator[list[Made]]:
     ]
     try:
         for module, name, make in real:
-            setattr(module, name, _noting(name, make, made, told))
+            setattr(module, name, _noting(name, make, made, replayed))
         yield made
     finally:
         for module, name, make in real:
@@ -89,12 +89,14 @@ def _modules() -> list[ModuleType]:
     return [module for name, module in sys.modules.items() if name.startswith(_MECHANISMS)]
 
 
-def _noting(name: str, make: Make, made: list[Made], told: Sequence[Made]) -> Make:
+def _noting(
+    name: str, make: Make, made: list[RecordedRelease], replayed: Sequence[RecordedRelease]
+) -> Make:
     """Return a function that makes a release, notes it and perhaps returns another."""
 
     def noting(*arguments: Any, **named: Any) -> Release:
-        made.append(Made(by=name, release=make(*arguments, **named)))
+        made.append(RecordedRelease(by=name, release=make(*arguments, **named)))
         number = len(made) - 1
-        return told[number].release if number < len(told) else made[-1].release
+        return replayed[number].release if number < len(replayed) else made[-1].release
 
     return noting

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest
 
-from curator.audit.bound import (
+from audit.bound import (
     clopper_pearson_lower,
     clopper_pearson_upper,
     epsilon_lower_bound,

@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from audit.canaries import Pair, audit_facts
 from curator.accounting.pld import pld_epsilon
-from curator.audit.canaries import Pair, audit_facts
 from curator.mechanisms.catalogue import CataloguedMechanism, parse_mechanism
 from curator.mechanisms.kinds import is_sampled, is_stateful
 from curator.privacy.event import GaussianEvent, NoEvent, PrivacyEvent

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from curator.audit.canaries import Pair, audit_facts
-from curator.audit.target import Statistic
+from audit.canaries import Pair, audit_facts
+from audit.target import Statistic
 from curator.divergences.autoencoder import (
     autoencoder_parameters,
     example_slopes,

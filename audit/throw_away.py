@@ -1,5 +1,7 @@
 """A curator to be attacked and thrown away: TLS, tokens and gRPC as usual, in a temporary folder.
 
+The attacker is an analyst like any other, with the analyst's client.
+
 No budget is ever widened for the audit. A data set affords a few releases, so the same records are
 registered under as many names as the trials need, which `curator dataset add` would refuse. The
 ledger is the one in memory: it keeps the same contract and charges before each release, and is
@@ -18,9 +20,9 @@ from itertools import count
 from pathlib import Path
 from typing import cast
 
-from curator.audit.canaries import audit_facts
-from curator.audit.client import Client
-from curator.audit.failing import Records
+from analyst.client import Barrier, connect
+from audit.canaries import audit_facts
+from audit.records import Records
 from curator.clock import utc_now
 from curator.data.sampling import PrivateRecords
 from curator.folder import initialise
@@ -43,7 +45,7 @@ class ThrowAwayCurator:
 
     context: Context
     records: Records
-    client: Client
+    barrier: Barrier
     _numbers: Iterator[int] = field(default_factory=count)
 
     def new_dataset(self) -> str:
@@ -102,10 +104,9 @@ def throw_away_curator(records: Records, noise: NoiseSource) -> Iterator[ThrowAw
             ),
         )
         server.start()
-        client = Client(server.port, credentials)
         try:
-            yield ThrowAwayCurator(context=context, records=records, client=client)
+            with connect(f"localhost:{server.port}", credentials=credentials) as barrier:
+                yield ThrowAwayCurator(context=context, records=records, barrier=barrier)
         finally:
-            client.close()
             server.drain(_GRACE_SECONDS)
             executor.shutdown(wait=True)

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from curator.audit import cli
-from curator.audit.game import Check, Result
-from curator.audit.names import CANARIES, TARGETS
-from curator.audit.same_randomness import Comparison
+from audit import CANARIES, TARGETS, cli
+from audit.game import Check, Result
+from audit.same_randomness import Comparison
 from curator.cli import ExitCode, main
 
 

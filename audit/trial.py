@@ -8,9 +8,9 @@ from typing import Any, cast
 
 from torch import Tensor
 
-from curator.audit.canaries import CAPACITY, Pair
-from curator.audit.failing import Records
-from curator.audit.target import Target
+from audit.canaries import CAPACITY, Pair
+from audit.records import Records
+from audit.target import Target
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms.kinds import is_sampled, is_stateful
 from curator.mechanisms.mechanism import ReleasedOnceMechanism, SampledStatefulMechanism

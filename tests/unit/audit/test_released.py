@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from curator.audit.canaries import CANARIES, make_pair
-from curator.audit.direction import ChosenNoise, PublicWords, records_of, statistic_of, values_of
-from curator.audit.in_process import run_in_process
-from curator.audit.released import slope_of_first_step
-from curator.audit.target import Target
-from curator.audit.targets import make_target
+from audit import CANARIES
+from audit.canaries import make_pair
+from audit.direction import statistic_of, values_of
+from audit.noise import ChosenNoise, PublicWords
+from audit.records import records_of
+from audit.released import slope_of_first_step
+from audit.target import Target
+from audit.targets import make_target
+from audit.trial import run_in_process
 from curator.divergences.autoencoder import on_grid
 from curator.divergences.dp_critic_adam import CriticVector, adam_step
 from curator.privacy.noise import NoiseSource

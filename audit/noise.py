@@ -1,7 +1,8 @@
-"""Random words that are played twice: the same noise, and the same draws, for two runs."""
+"""Sources of noise that an audit can choose: none, public, or the same for two runs."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 from typing import final
 
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from curator.sanitizer.gaussian import Words, discrete_gaussian
+from curator.sanitizer.lattice import LATTICE_STD
 
 _WORD_BYTES = 8
 
@@ -87,3 +89,49 @@ class OtherSelections:
     def uniform_words(self, num_words: int) -> Tensor:
         """Return the complement of the tape's words."""
         return ~self._drawn.uniform_words(num_words)
+
+
+@final
+class ChosenNoise:
+    """Adds one standard deviation to one of all its values, or nothing; its words are zeros."""
+
+    def __init__(self, coordinate: int | None) -> None:
+        """Choose the coordinate."""
+        self._coordinate = coordinate
+        self.num_values = 0
+
+    def discrete_gaussian(self, num_values: int) -> Tensor:
+        """Return the chosen integers."""
+        start, self.num_values = self.num_values, self.num_values + num_values
+        values = torch.zeros(num_values, dtype=torch.int64)
+        if self._coordinate is not None and start <= self._coordinate < self.num_values:
+            values[self._coordinate - start] = round(LATTICE_STD)
+        return values
+
+    def uniform_words(self, num_words: int) -> Tensor:
+        """Return zeros."""
+        return torch.zeros(num_words, dtype=torch.int64)
+
+
+@final
+class PublicWords:
+    """Noise and words from a public hash: what an attacker can compute alone."""
+
+    def __init__(self, number: int) -> None:
+        """Begin stream `number`."""
+        self._number = number
+        self._calls = 0
+
+    def discrete_gaussian(self, num_values: int) -> Tensor:
+        """Return draws by the production sampler."""
+        return torch.from_numpy(discrete_gaussian(num_values, self._words, self._words))
+
+    def uniform_words(self, num_words: int) -> Tensor:
+        """Return the next words of the stream."""
+        return torch.from_numpy(self._words(num_words).view(np.int64))
+
+    def _words(self, num_words: int) -> Words:
+        self._calls += 1
+        name = f"weir audit {self._number} {self._calls}".encode()
+        digest = hashlib.shake_256(name).digest(num_words * _WORD_BYTES)
+        return np.frombuffer(digest, dtype=np.uint64).copy()

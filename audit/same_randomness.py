@@ -3,7 +3,7 @@
 Then nothing but the extra record can make a difference. As many words and draws are taken; the
 sequence of tensor operations and shapes is the same where it is promised; and the noise cancels in
 the difference of the released integers, whose norm is compared with the declared sensitivity
-exactly. The second run is told the releases of the first: so its answers must be the same, bit for
+exactly. The second run replays the releases of the first: so its answers must be the same, bit for
 bit, and what it remembers may differ in one network alone.
 """
 
@@ -14,22 +14,21 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, final
 
+import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from curator.audit.canaries import Pair
-from curator.audit.direction import records_of
-from curator.audit.failing import Records
-from curator.audit.in_process import Trial, run_in_process
-from curator.audit.kept import changed_parts, same_whatever_is_drawn
-from curator.audit.tape import Tape as Tape
-from curator.audit.tape import TapedNoise as TapedNoise
-from curator.audit.target import Target
-from curator.audit.watched import Made, watched
-from curator.mechanisms.kinds import is_released_once
+from audit.canaries import Pair
+from audit.noise import OtherSelections, Tape, TapedNoise
+from audit.recorded import RecordedRelease, recorded
+from audit.records import Records, records_of
+from audit.target import Target
+from audit.trial import Trial, run_in_process
+from curator.mechanisms.kinds import is_released_once, is_sampled, is_stateful
 from curator.mechanisms.mechanism import ServedMechanism, TrainedOnceMechanism
 from curator.privacy.release import LatticeBlock, Release
 
+State = Mapping[str, Tensor]
 Operation = tuple[str, tuple[tuple[int, ...], ...]]
 
 
@@ -61,7 +60,7 @@ class _Trace:
     """What one run did, made, answered and remembers."""
 
     trial: Trial
-    made: list[Made]
+    made: list[RecordedRelease]
     noise: TapedNoise
     operations: list[Operation]
 
@@ -119,7 +118,7 @@ def compare(
     tape, mechanism = Tape(), target.open()
     fewer, more = (records_of(pair, with_extra=with_extra) for with_extra in (False, True))
     without = _trace(target, pair, fewer, TapedNoise(tape))
-    extra = _trace(target, pair, plant(more), TapedNoise(tape), told=without.made)
+    extra = _trace(target, pair, plant(more), TapedNoise(tape), replayed=without.made)
     moved = [
         (
             sum((a - b) ** 2 for a, b in zip(one.integers, other.integers, strict=True)),
@@ -137,14 +136,14 @@ def compare(
         same_words=None if pair.fails else without.noise.taken == extra.noise.taken,
         same_operations=without.operations == extra.operations if fixed else None,
         same_answers=None if pair.fails else _same(without.trial.answers, extra.trial.answers),
-        same_state=same_whatever_is_drawn(target, pair, tape),
+        same_state=state_ignores_selections(target, pair, tape),
         one_part=_one_at_most(parts, target) if without.trial.state else None,
         squared_difference=difference,
         squared_sensitivity=sensitivity,
     )
 
 
-def _noise_multiplier(mechanism: ServedMechanism, made: Made) -> float:
+def _noise_multiplier(mechanism: ServedMechanism, made: RecordedRelease) -> float:
     """Return that of one release; the sums that train what is released once have their own."""
     if isinstance(mechanism, TrainedOnceMechanism) and made.by == "release_example_sum":
         return mechanism.training_noise_multiplier
@@ -152,10 +151,14 @@ def _noise_multiplier(mechanism: ServedMechanism, made: Made) -> float:
 
 
 def _trace(
-    target: Target, pair: Pair, records: Records, noise: TapedNoise, told: Sequence[Made] = ()
+    target: Target,
+    pair: Pair,
+    records: Records,
+    noise: TapedNoise,
+    replayed: Sequence[RecordedRelease] = (),
 ) -> _Trace:
     log = OperationLog()
-    with watched(told) as made:
+    with recorded(replayed) as made:
         trial = run_in_process(target, pair, records, noise, log)
     return _Trace(trial=trial, made=made, noise=noise, operations=log.operations)
 
@@ -177,3 +180,45 @@ def _bits(release: Release) -> list[tuple[float, bytes]]:
         else (0.0, block.values.numpy().tobytes())
         for block in release.blocks
     ]
+
+
+def state_ignores_selections(target: Target, pair: Pair, tape: Tape) -> bool | None:
+    """Return whether the state is the same with other selections; None where it is not promised.
+
+    Where it is made again from samples alone after a crash, noise is another one too. A critic
+    trained on sampled records follows what was sampled, through noise.
+
+    Args:
+        target: The mechanism.
+        pair: The canary; of its data sets the first one.
+        tape: Of the selections that are turned around.
+    """
+    mechanism = target.open()
+    if not is_stateful(mechanism) or is_sampled(mechanism):
+        return None
+    noise = Tape() if mechanism.durability == "replay" else tape
+    first, second = (
+        run_in_process(target, pair, records_of(pair, with_extra=False), source).state
+        for source in (TapedNoise(tape), OtherSelections(tape, noise))
+    )
+    return not changed_parts(first, second, 0)
+
+
+def changed_parts(first: State, second: State, num_parts: int) -> set[int | str]:
+    """Return which parts of two states differ, and the names of what belongs to no part.
+
+    Args:
+        first: Packed.
+        second: Packed, of the same run on other records.
+        num_parts: How many networks there are: tensors with so many rows have one for each.
+    """
+    changed: set[int | str] = set(first.keys() ^ second.keys())
+    for name in first.keys() & second.keys():
+        one, other = first[name], second[name]
+        if one.shape != other.shape:
+            changed.add(name)
+        elif num_parts and one.shape[:1] == (num_parts,):
+            changed |= {k for k in range(num_parts) if not torch.equal(one[k], other[k])}
+        elif not torch.equal(one, other):
+            changed.add(name)
+    return changed

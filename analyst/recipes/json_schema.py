@@ -1,0 +1,51 @@
+"""Types out of a JSON schema, so that pydantic checks a value and says what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
+
+_NUMBERS: Final = {"integer": int, "number": float}
+
+
+@cache
+def read_data(name: str) -> dict[str, Any]:
+    """Return what a JSON file beside this one says.
+
+    Args:
+        name: Of the file.
+    """
+    content: dict[str, Any] = json.loads(
+        (resources.files("analyst.recipes") / name).read_text("utf-8")
+    )
+    return content
+
+
+def type_of(rule: Mapping[str, Any]) -> Any:
+    """Return the type that a rule of a JSON schema means, with its bounds.
+
+    Args:
+        rule: Of one property.
+    """
+    match rule:
+        case {"anyOf": [only, {"type": "null"}]}:
+            return type_of(only) | None
+        case {"enum": values}:
+            return Literal[tuple(values)]
+        case {"const": value}:
+            return Literal[value]
+        case {"type": "array", "items": item}:
+            length = Field(min_length=rule.get("minItems"), max_length=rule.get("maxItems"))
+            return Annotated[tuple[type_of(item), ...], length]
+    bounds = Field(
+        ge=rule.get("minimum"),
+        le=rule.get("maximum"),
+        gt=rule.get("exclusiveMinimum"),
+        lt=rule.get("exclusiveMaximum"),
+    )
+    return Annotated[_NUMBERS[rule["type"]], bounds]
