@@ -40,14 +40,14 @@ from analyst.evaluation.errors import EvaluationError, ImageFileError
 from analyst.os_words import in_words
 from analyst.output import Output, OutputLost, steady_output
 from analyst.recipes.errors import RecipeError
+from analyst.reports.budgets import explain_refusal
 from analyst.screen import Screen
 from analyst.training.errors import CheckpointError
 from analyst.training.federation.config import FederationConfig, MemberConfig
 from analyst.training.federation.errors import FederationError
 from analyst.training.federation.flags import SEVERAL_COMMANDS, federation_config
 from analyst.training.lock import only_trainer
-from analyst.training.ports import BarrierPort
-from analyst.training.statements import explain_refusal
+from analyst.training.run_source import Curator
 from analyst.tune_process import tune_process
 
 _READING = frozenset({
@@ -161,7 +161,7 @@ def _report_surprise(error: Exception, arguments: argparse.Namespace, screen: Sc
     return ExitCode.FILES if is_of_system else ExitCode.FAILED
 
 
-def _connect(screen: Screen, config: ConnectionConfig) -> AbstractContextManager[BarrierPort]:
+def _connect(screen: Screen, config: ConnectionConfig) -> AbstractContextManager[Curator]:
     from analyst.client import connect  # here: sample and evaluate need no gRPC
 
     return connect(
@@ -193,7 +193,7 @@ def _run_together(
 ) -> ExitCode:
     from analyst.training.federation.commands import SEVERAL, Together
 
-    def reach(member: MemberConfig) -> AbstractContextManager[BarrierPort]:
+    def reach(member: MemberConfig) -> AbstractContextManager[Curator]:
         return connect(member_connection(member, arguments))
 
     result = SEVERAL[arguments.command](Together(arguments, several, reach, screen))

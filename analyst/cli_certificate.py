@@ -10,9 +10,9 @@ from shlex import quote
 from analyst.config import ConnectionConfig, ExitCode, connection_config
 from analyst.new_file import check_output, write_file
 from analyst.screen import Screen
-from analyst.training.ports import BarrierPort
+from analyst.training.run_source import Curator
 
-Connect = Callable[[ConnectionConfig], AbstractContextManager[BarrierPort]]
+Connect = Callable[[ConnectionConfig], AbstractContextManager[Curator]]
 
 
 def run_certificate(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> ExitCode:

@@ -28,10 +28,10 @@ Command = Callable[[argparse.Namespace, Connect, Screen], ExitCode]
 
 
 def _train(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> ExitCode:
+    from analyst.reports.budgets import show_refusal
     from analyst.training.federation.folder import check_one_run
     from analyst.training.progress import Progress
     from analyst.training.session import SessionOptions, resume_session, run_session
-    from analyst.training.statements import show_refusal
     from analyst.training.stop import stop_on_signals
 
     check_one_run(arguments.out)
@@ -101,7 +101,7 @@ def say_how_to_resume(arguments: argparse.Namespace, screen: Screen) -> None:
     """
     if not trains(arguments) or "curator" not in arguments:
         return
-    from analyst.training.outputs import checkpoint_store
+    from analyst.training.checkpoint import checkpoint_store
 
     if checkpoint_store(arguments.out).exists():
         again = f"--resume --out {quote(str(arguments.out))} {access_words(arguments)}"
@@ -111,10 +111,10 @@ def say_how_to_resume(arguments: argparse.Namespace, screen: Screen) -> None:
 
 
 def _plan(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> ExitCode:
-    from analyst.training.planning import make_plan, question_of
+    from analyst.reports.plans import make_plan, question_of
 
     if arguments.plot not in {None, "-"}:
-        from analyst.training.plotting import check_plot_file
+        from analyst.reports.plots import check_plot_file
 
         check_plot_file(Path(arguments.plot), force=arguments.force)
     recipe = load_either(arguments.recipe, read_overrides(arguments))
@@ -123,14 +123,14 @@ def _plan(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> Ex
     screen.show(report.text())
     screen.answer(report.to_json())
     if arguments.plot is not None:
-        from analyst.training.plotting import plot_plan
+        from analyst.reports.plots import plot_plan
 
         screen.show(plot_plan(report, arguments.plot, force=arguments.force))
     return ExitCode.OK
 
 
 def _budget(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> ExitCode:
-    from analyst.training.statements import facts_json, facts_text, statement, statement_json
+    from analyst.reports.budgets import facts_json, facts_text, statement, statement_json
 
     with connect(connection_config(arguments)) as barrier:
         facts = {one.name: one for one in barrier.datasets()}
@@ -142,7 +142,7 @@ def _budget(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> 
 
 
 def _runs(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> ExitCode:
-    from analyst.training.run_list import runs_json, runs_text
+    from analyst.reports.runs import runs_json, runs_text
 
     with connect(connection_config(arguments)) as barrier:
         found = barrier.runs(open_only=arguments.open)

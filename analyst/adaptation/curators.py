@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import cast
 
 from analyst.adaptation.config import AdaptationRecipe
-from analyst.adaptation.session import FeatureBarrierPort
 from analyst.training.checkpoint import Manifest
 from analyst.training.federation.config import FederationConfig
 from analyst.training.federation.connecting import ConnectMember, Say
@@ -16,15 +14,15 @@ from analyst.training.federation.errors import FederationError
 from analyst.training.federation.folder import FederationFolder, check_one_run
 from analyst.training.federation.gathering import Gathering
 from analyst.training.federation.rule import Combine
-from analyst.training.ports import BarrierPort
+from analyst.training.run_source import Curator, FeatureRun, RunSource
 
 Reach = Callable[
-    [AdaptationRecipe, Manifest | None, Say], AbstractContextManager[FeatureBarrierPort]
+    [AdaptationRecipe, Manifest | None, Say], AbstractContextManager[RunSource[FeatureRun]]
 ]
 """Reaches them for a recipe, for a run that goes on if there is a manifest, and says problems."""
 
 
-def one_curator(connect: Callable[[], AbstractContextManager[BarrierPort]], out: Path) -> Reach:
+def one_curator(connect: Callable[[], AbstractContextManager[Curator]], out: Path) -> Reach:
     """Return how one curator is reached.
 
     Args:
@@ -34,10 +32,10 @@ def one_curator(connect: Callable[[], AbstractContextManager[BarrierPort]], out:
 
     def reach(
         recipe: AdaptationRecipe, manifest: Manifest | None, say: Say
-    ) -> AbstractContextManager[FeatureBarrierPort]:
+    ) -> AbstractContextManager[RunSource[FeatureRun]]:
         del recipe, manifest, say
         check_one_run(out)
-        return cast("AbstractContextManager[FeatureBarrierPort]", connect())
+        return connect()
 
     return reach
 
@@ -53,7 +51,7 @@ def several_curators(config: FederationConfig, connect: ConnectMember, out: Path
 
     def reach(
         recipe: AdaptationRecipe, manifest: Manifest | None, say: Say
-    ) -> AbstractContextManager[FeatureBarrierPort]:
+    ) -> AbstractContextManager[RunSource[FeatureRun]]:
         gathering = Gathering(
             config=config,
             connect=connect,

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from analyst.documents import STRICT, DocumentProblem, parsed
 from analyst.embedding.errors import EmbeddingError as EmbeddingError
+from analyst.facts import ImageFacts
 from analyst.generators.generator import ImageShape
 from analyst.new_file import write_file
 from analyst.os_words import in_words
@@ -52,10 +53,15 @@ class SavedEmbedding:
     """The one release of a run, and how it is read."""
 
     run_id: str
-    dataset: dict[str, Any]  # public facts: name, channels, height, width, classes
+    dataset: dict[str, Any]  # of `ImageFacts`
     parameters: dict[str, Any]  # of the mechanism, as the curator keeps them
     sums_KR: Tensor  # float64: class-wise feature sums, then the count feature
     autoencoder: dict[str, Tensor] = field(default_factory=dict)  # released weights, by name
+
+    @property
+    def facts(self) -> ImageFacts:
+        """The public facts that were saved with it."""
+        return ImageFacts(**{**self.dataset, "classes": tuple(self.dataset["classes"])})
 
     @property
     def shape(self) -> ImageShape:

@@ -5,38 +5,17 @@ Nothing is charged: what was released may be used as often as one likes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, NoReturn, Self, final
+from typing import Any, NoReturn, final
 
 from torch import Tensor
 
 from analyst.embedding.file import EmbeddingError, SavedEmbedding
 from analyst.embedding.objective import EmbeddingObjective
 from analyst.errors import RunClosed
+from analyst.facts import ImageFacts
 from analyst.recipes import RecipeError
 
 _MECHANISMS = ("mean-embedding", "dp-merf-ae")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OfflineFacts:
-    """The public facts that were saved with the embedding."""
-
-    name: str
-    channels: int
-    height: int
-    width: int
-    classes: tuple[str, ...]
-    nominal_size: int
-    capacity: int
-    epsilon: float
-    delta: float
-
-    @classmethod
-    def of(cls, dataset: dict[str, Any]) -> Self:
-        """Return the facts of a saved description."""
-        return cls(**{**dataset, "classes": tuple(dataset["classes"])})
 
 
 @final
@@ -91,9 +70,8 @@ class OfflineBarrier:
         """
         self._embedding = embedding
         self._reached = reached
-        self.autoencoder: Mapping[str, Tensor] = embedding.autoencoder
 
-    def describe(self, dataset: str) -> OfflineFacts:
+    def describe(self, dataset: str) -> ImageFacts:
         """Return the facts that were saved.
 
         Args:
@@ -105,7 +83,7 @@ class OfflineBarrier:
         Raises:
             EmbeddingError: If it is another data set's.
         """
-        facts = OfflineFacts.of(self._embedding.dataset)
+        facts = self._embedding.facts
         if dataset != facts.name:
             message = f"this embedding is of '{facts.name}', not of '{dataset}'"
             raise EmbeddingError(message, f"Add --dataset {facts.name}, or take its own embedding.")

@@ -37,7 +37,7 @@ def run_evaluate(arguments: argparse.Namespace, screen: Screen) -> None:
     check_device(arguments.device, EvaluationError)
     if arguments.out is not None:
         _check_report_packages()
-        from analyst.evaluation.report import report_files
+        from analyst.evaluation.html_report import report_files
 
         for name in ("evaluation.json", *report_files(_classifiers(arguments))):
             check_output(arguments.out / name, force=arguments.force)
@@ -78,7 +78,7 @@ def run_evaluate(arguments: argparse.Namespace, screen: Screen) -> None:
         return
     force = arguments.force
     save_evaluation(arguments.out / "evaluation.json", evaluation, force=force)
-    from analyst.evaluation.report import ReportInputs, write_report  # here: needs the extra
+    from analyst.evaluation.html_report import ReportInputs, write_report  # here: needs the extra
 
     inputs = ReportInputs(synthetic=synthetic, public=public, run=run, others=others, notes=notes)
     screen.show(f"\nwrote {write_report(arguments.out, evaluation, inputs, force=force)}")

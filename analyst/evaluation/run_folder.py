@@ -13,7 +13,7 @@ from analyst.documents import STRICT, DocumentProblem, parsed, read_lines
 from analyst.evaluation.errors import EvaluationError
 from analyst.evaluation.image_file import LabelledImages
 from analyst.evaluation.result import Privacy
-from analyst.training.outputs import checkpoint_store
+from analyst.training.checkpoint import checkpoint_store
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

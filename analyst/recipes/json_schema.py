@@ -6,11 +6,9 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
-
-_NUMBERS: Final = {"integer": int, "number": float}
 
 
 @cache
@@ -42,10 +40,15 @@ def type_of(rule: Mapping[str, Any]) -> Any:
         case {"type": "array", "items": item}:
             length = Field(min_length=rule.get("minItems"), max_length=rule.get("maxItems"))
             return Annotated[tuple[type_of(item), ...], length]
+        case _:
+            return _number(rule)
+
+
+def _number(rule: Mapping[str, Any]) -> Any:
     bounds = Field(
         ge=rule.get("minimum"),
         le=rule.get("maximum"),
         gt=rule.get("exclusiveMinimum"),
         lt=rule.get("exclusiveMaximum"),
     )
-    return Annotated[_NUMBERS[rule["type"]], bounds]
+    return Annotated[int, bounds] if rule["type"] == "integer" else Annotated[float, bounds]

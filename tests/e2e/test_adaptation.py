@@ -14,12 +14,12 @@ from safetensors.torch import save
 from analyst.adaptation.config import AdaptationRecipe
 from analyst.adaptation.load import adaptation_from_dict
 from analyst.adaptation.networks import build_classifier, weight_bytes
-from analyst.adaptation.outputs import adaptation_store
-from analyst.adaptation.session import Sitting, resume_adaptation, start_adaptation
+from analyst.adaptation.session import AdaptationOptions, resume_adaptation, start_adaptation
 from analyst.cli import main
 from analyst.config import ExitCode
 from analyst.errors import AnalystError
 from analyst.generators.generator import ImageShape
+from analyst.training.checkpoint import checkpoint_store
 from analyst.training.errors import CheckpointError
 from analyst.training.loop import Outcome
 from analyst.training.progress import Progress
@@ -102,13 +102,13 @@ def test_the_command_adapts_resumes_and_measures(
 def test_a_run_that_was_stopped_goes_on_where_the_ledger_says(local: Local, tmp_path: Path) -> None:
     source, out = write_digits(tmp_path / "source.npz"), tmp_path / "run"
 
-    def sitting(images: Path, checks: float = float("inf")) -> Sitting:
+    def sitting(images: Path, checks: float = float("inf")) -> AdaptationOptions:
         quiet = Progress(io.StringIO())
-        return Sitting(out=out, source=images, progress=quiet, stop=StopAfter(checks))
+        return AdaptationOptions(out=out, source=images, progress=quiet, stop=StopAfter(checks))
 
     with local.connect() as barrier:
         assert start_adaptation(barrier, recipe(), sitting(source, 63)) is Outcome.STOPPED
-        _, manifest = adaptation_store(out).load()
+        _, manifest = checkpoint_store(out).load()
         assert 1 < manifest.next_step < 6
         run = barrier.resume_run(manifest.run_id)
         run.feature_gradient(torch.zeros(40, 8), weights())  # an answer that is lost

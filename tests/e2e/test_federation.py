@@ -22,11 +22,10 @@ from analyst.config import ExitCode
 from analyst.embedding import load_embedding
 from analyst.errors import CuratorUnreachable
 from analyst.recipes import Recipe, load_recipe
-from analyst.training.checkpoint import Manifest
+from analyst.training.checkpoint import Manifest, checkpoint_store
 from analyst.training.federation import Combine, Federation, Member, MemberConfig, OnLoss, Rule
 from analyst.training.federation.folder import FederationFolder
 from analyst.training.loop import Outcome
-from analyst.training.outputs import checkpoint_store
 from analyst.training.progress import Progress
 from analyst.training.session import SessionOptions, SessionResult, resume_session, run_session
 from curator.add_dataset import add_dataset

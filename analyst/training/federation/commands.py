@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from analyst.adaptation.load import load_either
 from analyst.recipes.flags import read_overrides
+from analyst.reports.plans import question_of
 from analyst.screen import Screen
 from analyst.training.federation.config import FederationConfig
 from analyst.training.federation.connecting import ConnectMember, connected
 from analyst.training.federation.member import Member
 from analyst.training.federation.views import budgets, close_together, plans, refusals, runs
-from analyst.training.planning import question_of
 
 if TYPE_CHECKING:
     from analyst.training.session import SessionResult

@@ -9,7 +9,7 @@ from typing import TypeVar, final
 from analyst.errors import AnalystError
 from analyst.training.federation.config import MemberConfig
 from analyst.training.federation.errors import FederationError
-from analyst.training.ports import BarrierPort, RunPort
+from analyst.training.run_source import Curator, ImageRun
 
 T = TypeVar("T")
 
@@ -22,9 +22,9 @@ class Member:
     """A curator, connected or lost."""
 
     config: MemberConfig
-    barrier: BarrierPort | None  # None if nothing answered
+    barrier: Curator | None  # None if nothing answered
     problem: AnalystError | None = None  # why it is lost
-    run: RunPort | None = None
+    run: ImageRun | None = None
     run_id: str = NO_RUN
     dataset: str = ""  # as its curator calls it; empty before it was described
     certificate: str = ""
@@ -48,7 +48,7 @@ class Member:
             return "lost"
         return "live" if self.steps_left else "used"
 
-    def take(self, run: RunPort) -> None:
+    def take(self, run: ImageRun) -> None:
         """Keep its run.
 
         Args:
@@ -58,7 +58,7 @@ class Member:
 
 
 def ask_member(
-    member: Member, question: Callable[[BarrierPort], T], *, say: Callable[[str], None]
+    member: Member, question: Callable[[Curator], T], *, say: Callable[[str], None]
 ) -> T:
     """Ask one curator, and say which it was if that fails.
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from analyst.errors import AnalystError
 from analyst.training.federation.errors import FederationError
 from analyst.training.federation.member import Member, ask_member
-from analyst.training.ports import BarrierPort, RunPort
+from analyst.training.run_source import Curator, ImageRun
 
 Say = Callable[[str], None]
 
@@ -16,7 +16,7 @@ def open_all(
     members: Sequence[Member],
     order: Sequence[int],
     share_K: Sequence[int],
-    questions: Sequence[Callable[[BarrierPort], RunPort]],
+    questions: Sequence[Callable[[Curator], ImageRun]],
     *,
     say: Say,
 ) -> None:

@@ -24,15 +24,15 @@ from analyst.training.federation.folder import FederationFolder
 from analyst.training.federation.member import Member
 from analyst.training.federation.rule import Combine, OnLoss, Rule
 from analyst.training.federation.schedule import asked, rounds_left
-from analyst.training.ports import RunPort
+from analyst.training.run_source import ImageRun
 
-Ask = Callable[[RunPort], Tensor]
+Ask = Callable[[ImageRun], Tensor]
 Say = Callable[[str], None]
 
 
 @final
 class FederatedRun:
-    """Implements `RunPort`, and an adaptation's `FeatureRunPort`, over several runs."""
+    """Implements `ImageRun`, and an adaptation's `FeatureRunPort`, over several runs."""
 
     def __init__(
         self,

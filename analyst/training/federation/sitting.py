@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from analyst.device import check_device
 from analyst.embedding.sessions import resume_offline, train_offline
-from analyst.recipes import Recipe, RecipeError, load_recipe, recipe_from_dict
+from analyst.recipes import Recipe, RecipeError, load_recipe
 from analyst.recipes.flags import read_overrides
-from analyst.recipes.load import with_session
-from analyst.training.checkpoint import CheckpointError
+from analyst.training.checkpoint import check_no_run, checkpoint_store
 from analyst.training.federation.config import FederationConfig
 from analyst.training.federation.connecting import ConnectMember
 from analyst.training.federation.folder import FederationFolder
@@ -18,9 +17,14 @@ from analyst.training.federation.gathering import Gathering, members_again
 from analyst.training.federation.rule import Combine
 from analyst.training.federation.summed import embedding_file, release_sum
 from analyst.training.loop import Stop
-from analyst.training.outputs import checkpoint_store
 from analyst.training.progress import Progress
-from analyst.training.session import SessionOptions, SessionResult, resume_session, run_session
+from analyst.training.session import (
+    SessionOptions,
+    SessionResult,
+    recipe_of,
+    resume_session,
+    run_session,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,17 +58,11 @@ def train_together(sitting: Sitting) -> SessionResult:
 
 
 def _start(sitting: Sitting) -> SessionResult:
-    """Open runs at all curators and train.
-
-    Raises:
-        CheckpointError: If the output directory already holds a run.
-    """
+    """Open runs at all curators and train."""
     options, progress = sitting.options, sitting.progress
     recipe = load_recipe(sitting.arguments.recipe, read_overrides(sitting.arguments))
     check_device(recipe.session.device, RecipeError)  # before a release is charged
-    if checkpoint_store(options.out).exists():
-        message = f"{options.out} already holds a run"
-        raise CheckpointError(message, "Add --resume to go on with it, or choose another --out.")
+    check_no_run(options.out)
     combine = sitting.config.combine
     if combine is None:
         combine = Combine.MEAN if recipe.mechanism.pays_per_step else Combine.SUM
@@ -86,10 +84,7 @@ def _resume(sitting: Sitting) -> SessionResult:
         members_again(sitting.config, saved)
         file = embedding_file(options.out)
         return resume_offline(file, overrides, options, progress, sitting.stop)
-    origin = f"the recipe in {options.out}"
-    recipe = with_session(
-        recipe_from_dict(manifest.recipe, origin=origin), overrides, origin=origin
-    )
+    recipe = recipe_of(manifest, options.out, overrides)
     with _gathering(sitting, recipe).again(manifest) as federation:
         return resume_session(federation, overrides, options, progress, sitting.stop)
 

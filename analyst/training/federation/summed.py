@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from pathlib import Path
 from shlex import quote
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from torch import Tensor
 
 from analyst.embedding.file import EmbeddingError, SavedEmbedding, save_embedding
-from analyst.embedding.sessions import ReleasePort, ReleasingBarrier
+from analyst.embedding.sessions import ReleasingCurator
 from analyst.errors import AnalystError
 from analyst.recipes import Recipe
 from analyst.training.federation.errors import FederationError
@@ -22,6 +22,9 @@ from analyst.training.federation.federation import Federation
 from analyst.training.federation.member import Member
 from analyst.training.federation.rule import OnLoss
 from analyst.training.progress import Progress
+
+if TYPE_CHECKING:
+    from analyst.client.release import DownloadedRelease
 
 
 def embedding_file(out: Path) -> Path:
@@ -75,17 +78,7 @@ def release_sum(
     releases = _download(federation, progress)
     embedding = SavedEmbedding(
         run_id=run.run_id,
-        dataset={
-            "name": recipe.training.dataset,
-            "channels": facts.channels,
-            "height": facts.height,
-            "width": facts.width,
-            "classes": list(facts.classes),
-            "nominal_size": facts.nominal_size,
-            "capacity": facts.capacity,
-            "epsilon": facts.epsilon,
-            "delta": facts.delta,
-        },
+        dataset=facts.to_dict() | {"name": recipe.training.dataset},
         parameters=_common_parameters(releases),
         sums_KR=add_releases(releases),
     )
@@ -94,7 +87,7 @@ def release_sum(
     return embedding
 
 
-def add_releases(releases: list[tuple[Member, ReleasePort]]) -> Tensor:
+def add_releases(releases: list[tuple[Member, DownloadedRelease]]) -> Tensor:
     """Return the sums of all releases by the public weights of their curators.
 
     Args:
@@ -106,19 +99,19 @@ def add_releases(releases: list[tuple[Member, ReleasePort]]) -> Tensor:
     return total
 
 
-def _download(federation: Federation, progress: Progress) -> list[tuple[Member, ReleasePort]]:
+def _download(federation: Federation, progress: Progress) -> list[tuple[Member, DownloadedRelease]]:
     """Fetch every release; under `continue` a curator that fails now is left out.
 
     Raises:
         AnalystError: If a loss stops all.
         FederationError: If no release is left.
     """
-    releases: list[tuple[Member, ReleasePort]] = []
+    releases: list[tuple[Member, DownloadedRelease]] = []
     for member in federation.members:
         if member.run is None or member.barrier is None:
             continue
         try:
-            barrier = cast("ReleasingBarrier", member.barrier)
+            barrier = cast("ReleasingCurator", member.barrier)
             releases.append((member, barrier.download_release(member.run_id)))
         except AnalystError as error:
             progress.say(f"curator {member.name}: {error.message}")
@@ -131,7 +124,7 @@ def _download(federation: Federation, progress: Progress) -> list[tuple[Member, 
     return releases
 
 
-def _common_parameters(releases: list[tuple[Member, ReleasePort]]) -> dict[str, Any]:
+def _common_parameters(releases: list[tuple[Member, DownloadedRelease]]) -> dict[str, Any]:
     """Return the parameters of all releases.
 
     Raises:

@@ -8,16 +8,16 @@ from typing import Any
 
 from analyst.adaptation.config import AdaptationRecipe
 from analyst.errors import AnalystError
-from analyst.plan_question import PlanQuestion
+from analyst.facts import PlanQuestion
 from analyst.recipes import Recipe
+from analyst.reports.budgets import show_refusal, statement, statement_json
+from analyst.reports.plans import make_plan
+from analyst.reports.runs import runs_json, runs_text
 from analyst.screen import Screen
 from analyst.training.federation.connecting import Say
 from analyst.training.federation.member import Member
 from analyst.training.federation.rule import Combine, OnLoss, Rule
-from analyst.training.planning import make_plan
-from analyst.training.ports import BarrierPort
-from analyst.training.run_list import runs_json, runs_text
-from analyst.training.statements import show_refusal, statement, statement_json
+from analyst.training.run_source import Curator
 
 Said = tuple[str, Any]
 """An answer for people, and the same for programs; None is nothing of its own."""
@@ -37,7 +37,7 @@ def budgets(members: Sequence[Member], dataset: str | None, screen: Screen) -> N
         screen: Takes the answer, and which curator does not answer.
     """
 
-    def ask(member: Member, barrier: BarrierPort) -> Said:
+    def ask(member: Member, barrier: Curator) -> Said:
         name = dataset or member.config.dataset
         names = [name] if name else [one.name for one in barrier.datasets()]
         found = [barrier.budget(one) for one in names]
@@ -55,7 +55,7 @@ def runs(members: Sequence[Member], screen: Screen, *, open_only: bool) -> None:
         open_only: Leave out closed runs.
     """
 
-    def ask(_member: Member, barrier: BarrierPort) -> Said:
+    def ask(_member: Member, barrier: Curator) -> Said:
         found = barrier.runs(open_only=open_only)
         return runs_text(found), runs_json(found)
 
@@ -77,7 +77,7 @@ def plans(
         screen: Takes the answer, and which curator does not answer.
     """
 
-    def ask(member: Member, barrier: BarrierPort) -> Said:
+    def ask(member: Member, barrier: Curator) -> Said:
         report = make_plan(barrier, recipe, question, dataset=member.config.dataset)
         return report.text(), report.to_json()
 
@@ -94,7 +94,7 @@ def refusals(members: Sequence[Member], recipe: Recipe, screen: Screen) -> None:
         screen: Takes the text, and which curator does not answer.
     """
 
-    def ask(member: Member, barrier: BarrierPort) -> Said:
+    def ask(member: Member, barrier: Curator) -> Said:
         return show_refusal(barrier, recipe_of(member, recipe)), None
 
     _show_each(members, ask, screen)
@@ -131,7 +131,7 @@ def recipe_of(member: Member, recipe: Recipe) -> Recipe:
 
 def _show_each(
     members: Sequence[Member],
-    ask: Callable[[Member, BarrierPort], Said],
+    ask: Callable[[Member, Curator], Said],
     screen: Screen,
     *,
     at_the_end: str = _EACH_ALONE,

@@ -14,15 +14,14 @@ import torch
 from analyst.embedding import EmbeddingObjective, SavedEmbedding, load_embedding, save_embedding
 from analyst.embedding.autoencoder import encode, split_release
 from analyst.embedding.maps import feature_map
-from analyst.embedding.offline import OfflineBarrier
 from analyst.embedding.sessions import download, resume_offline, train_offline
 from analyst.generators import DecodedConfig, DecodedGenerator, ImageShape, build_generator
 from analyst.generators.decoded import sent_rows
 from analyst.recipes import RecipeError, load_recipe
+from analyst.training.checkpoint import checkpoint_store
 from analyst.training.federation.errors import FederationError
 from analyst.training.federation.summed import release_sum
 from analyst.training.loop import Outcome
-from analyst.training.outputs import checkpoint_store
 from analyst.training.progress import Progress
 from analyst.training.session import SessionOptions, run_session
 from curator.accounting.cost import event_cost
@@ -133,7 +132,6 @@ def test_a_file_keeps_the_weights_by_name(tmp_path: Path) -> None:
     assert len(again.autoencoder) == 8
     for name, value in embedding.autoencoder.items():
         assert torch.equal(again.autoencoder[name], value)
-    assert OfflineBarrier(again).autoencoder == again.autoencoder
 
 
 def test_a_release_of_too_few_weights_is_refused() -> None:

@@ -18,8 +18,8 @@ from analyst.embedding.sessions import resume_offline, train_offline
 from analyst.errors import OutputExists, RunClosed
 from analyst.generators.generator import ImageShape
 from analyst.recipes import RecipeError, load_recipe
+from analyst.training.checkpoint import checkpoint_store
 from analyst.training.loop import Outcome
-from analyst.training.outputs import checkpoint_store
 from analyst.training.progress import Progress
 from analyst.training.session import SessionOptions
 from curator.mechanisms.mean_embedding import MeanEmbedding

@@ -19,6 +19,7 @@ from analyst.errors import (
     RunClosed,
 )
 from analyst.recipes import Recipe
+from analyst.training.checkpoint import checkpoint_store
 from analyst.training.federation import (
     Combine,
     Federation,
@@ -30,7 +31,6 @@ from analyst.training.federation import (
 )
 from analyst.training.federation.folder import FederationFolder
 from analyst.training.loop import Outcome
-from analyst.training.outputs import checkpoint_store
 from analyst.training.progress import Progress
 from analyst.training.session import SessionOptions, SessionResult, resume_session, run_session
 from tests.fakes.barrier import FakeBarrier, FakeDataset, FakeRun, make_error

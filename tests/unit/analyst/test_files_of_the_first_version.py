@@ -25,8 +25,8 @@ from analyst.evaluation.run_folder import read_run_folder
 from analyst.evaluation.sample import sample_run
 from analyst.generators.generator import ImageShape
 from analyst.recipes import Recipe, load_recipe, recipe_from_dict, recipe_to_dict
+from analyst.training.checkpoint import read_run
 from analyst.training.federation.folder import FederationFolder
-from analyst.training.outputs import read_run
 from tests.fakes.adaptation import write_digits
 from tests.fakes.barrier import Account, FakeBarrier, FakeDataset
 

@@ -24,8 +24,7 @@ from analyst.evaluation import EvaluationError, save_images
 from analyst.evaluation.image_file import LabelledImages, load_images
 from analyst.evaluation.result import load_point
 from analyst.evaluation.run_folder import read_run_folder
-from analyst.training.checkpoint import Manifest
-from analyst.training.outputs import checkpoint_store
+from analyst.training.checkpoint import Manifest, checkpoint_store
 
 EXTERNAL = re.compile(r"""(?:src|href)\s*=\s*["'](?!data:)|url\(|@import|<script""")
 

@@ -10,7 +10,7 @@ from typing import Final
 from analyst.evaluation.errors import EXTRA, EvaluationError, ImageFileError
 from analyst.new_file import check_output, write_file
 from analyst.rehearsal import is_rehearsal
-from analyst.training.planning import PlanReport
+from analyst.reports.plans import PlanReport
 
 _FORMATS: Final = (".png", ".svg", ".pdf", ".html")
 _WIDTH: Final = 50

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from analyst.adaptation.config import AdaptationRecipe
-from analyst.plan_question import PlanQuestion
+from analyst.facts import ImageFacts, Plan, PlanQuestion
 from analyst.recipes import Recipe
 from analyst.rehearsal import BANNER, is_rehearsal, limit_text
+from analyst.reports.budgets import share_lines
 from analyst.screen import table_text
-from analyst.training.ports import BarrierPort, DatasetPort, PlanRangePort
-from analyst.training.statements import share_lines
+from analyst.training.run_source import Curator
 
 _HEADS = ("noise", "steps", "epsilon after", "fits")
 
@@ -21,12 +21,12 @@ _HEADS = ("noise", "steps", "epsilon after", "fits")
 class PlanReport:
     """A plan with what was asked; charges nothing."""
 
-    facts: DatasetPort
+    facts: ImageFacts
     kind: str
     cost: str
     pays_per_step: bool
     question: PlanQuestion
-    plan: PlanRangePort
+    plan: Plan
     other_noises: tuple[tuple[str, float], ...] = ()  # that stay as the recipe has them
 
     def text(self) -> str:
@@ -118,7 +118,7 @@ def question_of(arguments: argparse.Namespace) -> PlanQuestion:
 
 
 def make_plan(
-    barrier: BarrierPort,
+    barrier: Curator,
     recipe: Recipe | AdaptationRecipe,
     question: PlanQuestion,
     *,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from analyst.facts import RunList, RunSummary
 from analyst.screen import table_text
-from analyst.training.ports import RunListPort, RunSummaryPort
 
 _HEADS = ("run", "data set", "mechanism", "opened", "steps charged", "state")
 _TO_SECONDS = len("2026-01-01T00:00:00")
 
 
-def runs_text(found: RunListPort) -> str:
+def runs_text(found: RunList) -> str:
     """Return a table of runs, and what to do with one that is open."""
     if not found.runs:
         return "no runs"
@@ -26,7 +26,7 @@ def runs_text(found: RunListPort) -> str:
     return "\n".join(lines)
 
 
-def runs_json(found: RunListPort) -> dict[str, Any]:
+def runs_json(found: RunList) -> dict[str, Any]:
     """Return the same as plain values."""
     return {
         "runs": [
@@ -48,7 +48,7 @@ def runs_json(found: RunListPort) -> dict[str, Any]:
     }
 
 
-def _cells(run: RunSummaryPort) -> tuple[str, ...]:
+def _cells(run: RunSummary) -> tuple[str, ...]:
     return (
         run.run_id,
         run.dataset,

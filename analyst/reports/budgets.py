@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from analyst.errors import BudgetExhausted, ShareExhausted
+from analyst.facts import Budget, DatasetFacts
 from analyst.recipes import Recipe
 from analyst.rehearsal import BANNER, NO_LIMIT, is_rehearsal
-from analyst.training.ports import BarrierPort, BudgetPort, ListedDatasetPort
+from analyst.training.run_source import Curator
 
 
-def statement(budget: BudgetPort) -> str:
+def statement(budget: Budget) -> str:
     """Return what is left of a data set's budget, as text."""
     if is_rehearsal(budget.dataset):
         return (
@@ -34,7 +35,7 @@ def statement(budget: BudgetPort) -> str:
     )
 
 
-def statement_json(budget: BudgetPort) -> dict[str, Any]:
+def statement_json(budget: Budget) -> dict[str, Any]:
     """Return the same as plain values."""
     share = budget.share
     return {
@@ -63,7 +64,7 @@ def statement_json(budget: BudgetPort) -> dict[str, Any]:
     }
 
 
-def facts_text(facts: ListedDatasetPort) -> str:
+def facts_text(facts: DatasetFacts) -> str:
     """Return what a recipe must fit, as text."""
     rules = ", ".join(f"{rule} {value}" for rule, value in facts.policy)
     return (
@@ -75,7 +76,7 @@ def facts_text(facts: ListedDatasetPort) -> str:
     )
 
 
-def facts_json(facts: ListedDatasetPort) -> dict[str, Any]:
+def facts_json(facts: DatasetFacts) -> dict[str, Any]:
     """Return the same as plain values."""
     return {
         "image_shape": [facts.channels, facts.height, facts.width],
@@ -87,7 +88,7 @@ def facts_json(facts: ListedDatasetPort) -> dict[str, Any]:
     }
 
 
-def _decided(budget: BudgetPort) -> str:
+def _decided(budget: Budget) -> str:
     """Return what the steward decided, each on a line of its own."""
     lines = [] if budget.status == "active" else [f"status      {budget.status} by the steward"]
     if budget.epsilon < budget.registered_epsilon:
@@ -96,7 +97,7 @@ def _decided(budget: BudgetPort) -> str:
     return "".join(f"\n{line}" for line in lines)
 
 
-def share_lines(budget: BudgetPort) -> list[str]:
+def share_lines(budget: Budget) -> list[str]:
     """Return the line about the analyst's own share, none if there is no share."""
     share = budget.share
     if share is None:
@@ -141,7 +142,7 @@ def explain_refusal(error: BudgetExhausted) -> str:
     )
 
 
-def show_refusal(barrier: BarrierPort, recipe: Recipe) -> str:
+def show_refusal(barrier: Curator, recipe: Recipe) -> str:
     """Ask for one more step and return the curator's refusal in words.
 
     Args:
@@ -168,7 +169,7 @@ def show_refusal(barrier: BarrierPort, recipe: Recipe) -> str:
     return "One more step was affordable after all; its run was closed unused."
 
 
-def _left(budget: BudgetPort) -> str:
+def _left(budget: Budget) -> str:
     """Return what is left of a rehearsal, whose cap may have been lowered to rehearse a refusal."""
     return "no limit" if budget.epsilon >= NO_LIMIT else f"epsilon {budget.remaining:.4f}"
 
