@@ -127,9 +127,6 @@ def check_certificate(
         public_key: The curator's key, as the credentials file has it.
         fingerprint: Of the curator's key, as the steward told it; capitals and blanks do not count.
 
-    Returns:
-        What was signed.
-
     Raises:
         CertificateError: If the file is damaged, was changed, or another key signed it;
             a `CertificateFileError` if it cannot be read.

@@ -137,11 +137,7 @@ def _done(
 
 
 def only_reads(arguments: argparse.Namespace) -> bool:
-    """Return whether a command leaves nothing behind but what it prints.
-
-    Args:
-        arguments: Of its command line.
-    """
+    """Return whether a command leaves nothing behind but what it prints."""
     if arguments.command == "plan":
         return arguments.plot in {None, "-"}
     return (arguments.command, getattr(arguments, "action", None)) in _READING

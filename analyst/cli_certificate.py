@@ -22,9 +22,6 @@ def run_certificate(arguments: argparse.Namespace, connect: Connect, screen: Scr
         arguments: Of the command line.
         connect: Reaches the curator; a check asks none.
         screen: Takes the answer.
-
-    Returns:
-        How it ended.
     """
     if arguments.action == "fetch":
         return _fetch(arguments, connect, screen)

@@ -56,11 +56,6 @@ def _train(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> E
 def say_outcome(result: SessionResult, arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Say how a sitting ended.
 
-    Args:
-        result: Of the sitting.
-        arguments: Of the command line.
-        screen: Takes it.
-
     Returns:
         OK if the run is complete.
     """
@@ -84,21 +79,12 @@ def say_outcome(result: SessionResult, arguments: argparse.Namespace, screen: Sc
 
 
 def trains(arguments: argparse.Namespace) -> bool:
-    """Return whether a command writes checkpoints to --out.
-
-    Args:
-        arguments: Of the command line.
-    """
+    """Return whether a command writes checkpoints to --out."""
     return arguments.command == "train" or getattr(arguments, "action", None) == "train"
 
 
 def say_how_to_resume(arguments: argparse.Namespace, screen: Screen) -> None:
-    """Say how to go on with a run, if there is one.
-
-    Args:
-        arguments: Of the command line.
-        screen: Takes it.
-    """
+    """Say how to go on with a run, if there is one."""
     if not trains(arguments) or "curator" not in arguments:
         return
     from analyst.training.checkpoint import checkpoint_store

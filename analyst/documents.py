@@ -79,10 +79,6 @@ def read_lines(path: Path, longest: int = MOST_BYTES) -> Iterator[bytes]:
 def parsed(adapter: TypeAdapter[_T], content: bytes | str) -> _T:
     """Return what a JSON document says.
 
-    Args:
-        adapter: Of its model.
-        content: The document.
-
     Raises:
         DocumentProblem: If it is not such a document.
     """
@@ -95,10 +91,6 @@ def parsed(adapter: TypeAdapter[_T], content: bytes | str) -> _T:
 def checked(adapter: TypeAdapter[_T], value: Any) -> _T:
     """Return a value that was parsed before as what it should be.
 
-    Args:
-        adapter: Of its model.
-        value: Of plain types.
-
     Raises:
         DocumentProblem: If it is not that.
     """
@@ -110,9 +102,6 @@ def checked(adapter: TypeAdapter[_T], value: Any) -> _T:
 
 def toml_table(content: bytes) -> dict[str, Any]:
     """Return a TOML document as a table.
-
-    Args:
-        content: Of the file.
 
     Raises:
         DocumentProblem: If it is none.

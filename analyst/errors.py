@@ -43,12 +43,7 @@ class AnalystError(Exception):
     """Something went wrong; the text ends with what to do next."""
 
     def __init__(self, message: str, remedy: str = "") -> None:
-        """Keep both sentences.
-
-        Args:
-            message: What happened.
-            remedy: What to do next.
-        """
+        """Keep both sentences."""
         super().__init__(f"{message} {remedy}".strip())
         self.message = message
         self.remedy = remedy
@@ -80,14 +75,7 @@ class CuratorUnavailable(CuratorUnreachable):
     def __init__(
         self, message: str, remedy: str = "", *, reason: str = "", retry_seconds: float = 0.0
     ) -> None:
-        """Keep the curator's words.
-
-        Args:
-            message: Constant words for the reason.
-            remedy: What to do next.
-            reason: A constant that programs decide on.
-            retry_seconds: When to send the same request again.
-        """
+        """Keep the curator's words."""
         super().__init__(message, remedy)
         self.reason = reason
         self.retry_seconds = retry_seconds

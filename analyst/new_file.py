@@ -25,9 +25,6 @@ _OTHER: Final = "Choose another --out, or add --force."
 def check_place(path: Path) -> None:
     """Check that a file or folder does not lie in a curator's folder, however it is spelt.
 
-    Args:
-        path: Need not exist.
-
     Raises:
         OutputRefused: If it does.
     """
@@ -40,10 +37,6 @@ def check_place(path: Path) -> None:
 
 def check_output(path: Path, *, force: bool) -> None:
     """Check that a file may be written, before anything is computed for it.
-
-    Args:
-        path: What is to be written.
-        force: Whether it may be replaced.
 
     Raises:
         OutputRefused: If it is no plain file, or a curator's.

@@ -92,11 +92,7 @@ def make_pair(canary: str) -> Pair:
 
 
 def audit_facts(name: str) -> DatasetFacts:
-    """Return the public facts under which each throw-away data set is registered.
-
-    Args:
-        name: Of the data set.
-    """
+    """Return the public facts under which each throw-away data set is registered."""
     return DatasetFacts.model_validate(
         {
             "name": name,

@@ -32,12 +32,7 @@ _NUM_SIMULATED = 256
 
 
 def statistic_of(target: Target, pair: Pair) -> Statistic:
-    """Return what makes a score of a trial's answers: the target's own, or a projection.
-
-    Args:
-        target: What is attacked.
-        pair: The canary.
-    """
+    """Return what makes a score of a trial's answers: the target's own, or a projection."""
     if target.statistic:
         return target.statistic(target.parameters, pair)
     direction = best_direction(target, pair)
@@ -46,10 +41,6 @@ def statistic_of(target: Target, pair: Pair) -> Statistic:
 
 def best_direction(target: Target, pair: Pair) -> Vector:
     """Return the direction, of length 1 in standard deviations of the noise where it is not zero.
-
-    Args:
-        target: What is attacked.
-        pair: The canary.
 
     Returns:
         One number for each number of a trial's answers.

@@ -36,13 +36,7 @@ class Attack:
     """
 
     def __init__(self, target: Target, pair: Pair, trials: int) -> None:
-        """Compute how answers are scored.
-
-        Args:
-            target: What is attacked.
-            pair: The canary.
-            trials: How many to ask for.
-        """
+        """Compute how answers are scored."""
         self._target = target
         self._trials = trials
         self._samples = target.samples(pair)
@@ -50,11 +44,6 @@ class Attack:
 
     def scores(self, records: Records, noise: NoiseSource, progress: Progress) -> Scores:
         """Return the scores of independent trials.
-
-        Args:
-            records: What the curator holds.
-            noise: Of the curator.
-            progress: Told how many answers there are.
 
         Returns:
             One score a trial, infinity where an answer was an error.

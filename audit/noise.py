@@ -25,13 +25,7 @@ class Tape:
         self._streams: dict[str, Words] = {}
 
     def words(self, stream: str, start: int, stop: int) -> Words:
-        """Return part of a stream.
-
-        Args:
-            stream: Its name.
-            start: First word.
-            stop: End.
-        """
+        """Return part of a stream."""
         known = self._streams.get(stream, np.empty(0, dtype=np.uint64))
         if len(known) < stop:
             fresh = np.frombuffer(os.urandom((stop - len(known)) * _WORD_BYTES), dtype=np.uint64)

@@ -85,12 +85,7 @@ class FailingRecords:
     """Other records and one that fails: Poisson sampling draws its coin apart from theirs."""
 
     def __init__(self, others: PrivateRecords, dimension: int) -> None:
-        """Take the records beside the failing one.
-
-        Args:
-            others: May be none.
-            dimension: Pixels of an image.
-        """
+        """Take the records beside the failing one."""
         self._others = others
         self._dimension = dimension
 
@@ -125,12 +120,7 @@ class FailingRecords:
 
 
 def records_of(pair: Pair, *, with_extra: bool) -> Records:
-    """Return the records of D, or of D', as a service holds them.
-
-    Args:
-        pair: The canary.
-        with_extra: Whether the extra record is in.
-    """
+    """Return the records of D, or of D', as a service holds them."""
     if not with_extra:
         return PrivateRecords(pair.base)
     if pair.fails:

@@ -34,12 +34,7 @@ _LARGEST_STEP = 1 - 2.0**-12  # the grid of the weights
 
 
 def of_embedding(parameters: Mapping[str, object], pair: Pair) -> Statistic:
-    """Return what the sums of features say, given the encoder that they were made with.
-
-    Args:
-        parameters: Of the run.
-        pair: The canary.
-    """
+    """Return what the sums of features say, given the encoder that they were made with."""
     spec = DpMerfAeSpec.model_validate(parameters)
     shape = autoencoder_shape(spec, _SPACE)
     fourier = fourier_features(
@@ -69,12 +64,7 @@ def of_embedding(parameters: Mapping[str, object], pair: Pair) -> Statistic:
 
 
 def of_training(parameters: Mapping[str, object], pair: Pair) -> Statistic:
-    """Return what the weights say after one update, at rate one.
-
-    Args:
-        parameters: Of the run.
-        pair: The canary.
-    """
+    """Return what the weights say after one update, at rate one."""
     spec = DpMerfAeSpec.model_validate(parameters)
     shape = autoencoder_shape(spec, _SPACE)
     start_V = initial_autoencoder(shape, spec.autoencoder_seed)
@@ -94,13 +84,7 @@ def of_training(parameters: Mapping[str, object], pair: Pair) -> Statistic:
 
 
 def slope_of_first_step(start_V: Tensor, after_V: Tensor, learning_rate: float) -> Tensor:
-    """Return the slope of which Adam's first step, x / (|x| + epsilon), was made.
-
-    Args:
-        start_V: Parameters before it.
-        after_V: After it.
-        learning_rate: Of Adam.
-    """
+    """Return the slope of which Adam's first step, x / (|x| + epsilon), was made."""
     step_V = (start_V.to(torch.float64) - after_V) / learning_rate
     step_V = step_V.clamp(-_LARGEST_STEP, _LARGEST_STEP)
     return _ADAM_EPSILON * step_V / (1 - step_V.abs())

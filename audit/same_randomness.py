@@ -111,9 +111,6 @@ def compare(
         target: The mechanism.
         pair: The canary.
         plant: For tests: wraps the records of D', to plant a fault.
-
-    Returns:
-        The comparison.
     """
     tape, mechanism = Tape(), target.open()
     fewer, more = (records_of(pair, with_extra=with_extra) for with_extra in (False, True))

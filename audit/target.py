@@ -81,11 +81,7 @@ class Target:
         return is_sampled(mechanism) and not is_stateful(mechanism)
 
     def suits(self, pair: Pair) -> bool:
-        """Return whether a canary has a meaning: shards copy records, which none can make fail.
-
-        Args:
-            pair: The canary.
-        """
+        """Return whether a canary has a meaning: shards copy records, which none can make fail."""
         return not (pair.fails and self.parts)
 
     def open(self) -> CataloguedMechanism:
@@ -93,11 +89,7 @@ class Target:
         return parse_mechanism(self.mechanism, self.parameters_json, _SPACE)
 
     def samples(self, pair: Pair) -> Samples:
-        """Return what the attacker asks at every step.
-
-        Args:
-            pair: The canary.
-        """
+        """Return what the attacker asks at every step."""
         return self.sends(pair, self.open().rows_per_step)
 
     def claim(self, delta: float) -> float:

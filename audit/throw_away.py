@@ -49,11 +49,7 @@ class ThrowAwayCurator:
     _numbers: Iterator[int] = field(default_factory=count)
 
     def new_dataset(self) -> str:
-        """Register the records once more, with a whole budget.
-
-        Returns:
-            The new name.
-        """
+        """Register the records once more, with a whole budget."""
         facts = audit_facts(f"audit-{next(self._numbers)}")
         self.context.ledger.register_dataset(
             DatasetRegistration(

@@ -32,10 +32,10 @@ from pathlib import Path
 from utility_curator import serving, spent_epsilon, steward, test_file
 from utility_job import ROOT, Job, OutOfTimeError, run
 
-from analyst.evaluation import load_images, save_images
 from analyst.evaluation.assess import assess
 from analyst.evaluation.charts import sample_grid
 from analyst.evaluation.classifier import PAPER_CLASSIFIERS
+from analyst.evaluation.image_file import load_images, save_images
 from analyst.evaluation.sample import sample_run
 from analyst.recipes import Recipe, RecipeError
 

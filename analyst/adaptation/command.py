@@ -68,12 +68,7 @@ def run_adaptation(arguments: argparse.Namespace, reach: Reach, screen: Screen) 
 
 
 def run_adaptation_test(arguments: argparse.Namespace, screen: Screen) -> None:
-    """Measure an adapted classifier on public images.
-
-    Args:
-        arguments: Of the command line.
-        screen: Takes the answer.
-    """
+    """Measure an adapted classifier on public images."""
     model, shape = load_adapted(arguments.run)
     test = read_public(arguments.test, shape, part=arguments.part)
     share, count = accuracy(model, test), len(test.labels_N)

@@ -17,9 +17,6 @@ def add_adapt(
     Args:
         parser: Of `analyst adapt`.
         add_connection: Adds how to reach a curator.
-
-    Returns:
-        Their parsers.
     """
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     text = "train on labelled public images, drawn to a private set without labels"

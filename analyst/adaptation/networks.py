@@ -119,12 +119,7 @@ class SourceMap(nn.Module):
     """
 
     def __init__(self, lens: LenetFeatures | MlpFeatures, shape: ImageShape) -> None:
-        """Start with the map that changes nothing but the size.
-
-        Args:
-            lens: With its weights.
-            shape: Of the target.
-        """
+        """Start with the map that changes nothing but the size."""
         super().__init__()
         self.lens = lens.requires_grad_(requires_grad=False)
         self.affine = nn.Parameter(torch.eye(2, 3))
@@ -203,11 +198,7 @@ def build_classifier(
 
 
 def weight_bytes(extractor: nn.Module) -> bytes:
-    """Return the weights of an extractor in the safetensors layout.
-
-    Args:
-        extractor: g.
-    """
+    """Return the weights of an extractor in the safetensors layout."""
     return save(
         {
             name: parameter.detach().to("cpu", torch.float32).contiguous()

@@ -47,9 +47,6 @@ def read_public(
         part: Which part of a file with both.
         resized: Whether images are brought to the target's size, bilinearly with antialiasing.
 
-    Returns:
-        The images.
-
     Raises:
         ImageFileError: If the file cannot be read, has other channels, or has other classes.
     """

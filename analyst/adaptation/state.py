@@ -116,10 +116,6 @@ def adaptation_tensors(state: AdaptationState) -> dict[str, Tensor]:
 def load_adaptation_tensors(state: AdaptationState, tensors: dict[str, Tensor]) -> None:
     """Restore what `adaptation_tensors` returned into a state of the same recipe.
 
-    Args:
-        state: In place.
-        tensors: As saved.
-
     Raises:
         KeyError: If one is missing.
         RuntimeError: If one has another shape.

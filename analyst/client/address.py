@@ -12,11 +12,7 @@ _LARGEST_PORT: Final = 65535
 
 
 def address_problem(target: str) -> str | None:
-    """Return what is wrong with how an address is written; None if nothing is.
-
-    Args:
-        target: HOST:PORT or unix:/path.
-    """
+    """Return what is wrong with how an address is written; None if nothing is."""
     if is_unix_socket(target):
         return None
     found = _HOST_AND_PORT.fullmatch(target)

@@ -18,20 +18,12 @@ _REMEDY = "Ask the steward which socket to use; it must be your own user's or ro
 
 
 def is_unix_socket(target: str) -> bool:
-    """Return whether a target is a socket on this machine.
-
-    Args:
-        target: HOST:PORT or unix:/path.
-    """
+    """Return whether a target is a socket on this machine."""
     return target.startswith(_PREFIX)
 
 
 def grpc_target(target: str) -> str:
-    """Return a target as gRPC reads it: it decodes the path of a socket like that of a URL.
-
-    Args:
-        target: HOST:PORT or unix:/path.
-    """
+    """Return a target as gRPC reads it: it decodes the path of a socket like that of a URL."""
     if not is_unix_socket(target):
         return target
     return _PREFIX + quote(target.removeprefix(_PREFIX))
@@ -42,9 +34,6 @@ def check_unix_socket(target: str) -> None:
 
     A socket that does not exist is no error here, since a curator may come back; but then nobody
     else may be able to make one at that place.
-
-    Args:
-        target: unix:/path.
 
     Raises:
         CredentialsError: If it is not a socket, or another user's, or open to others, or in a

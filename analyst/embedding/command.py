@@ -31,13 +31,7 @@ def run_download(
     connect: Callable[[], AbstractContextManager[Curator]],
     screen: Screen,
 ) -> None:
-    """Fetch a release, opening a run for it if a recipe is given.
-
-    Args:
-        arguments: Of the command line.
-        connect: Reaches the curator.
-        screen: Takes the answer.
-    """
+    """Fetch a release, opening a run for it if a recipe is given."""
     check_output(arguments.out, force=arguments.force)  # before anything is charged
     progress = Progress(sys.stderr, quiet=screen.quiet)
     with connect() as barrier:
@@ -55,10 +49,6 @@ def run_download(
 
 def run_offline_training(arguments: argparse.Namespace, screen: Screen) -> bool:
     """Train on a saved embedding.
-
-    Args:
-        arguments: Of the command line.
-        screen: Takes the answer.
 
     Returns:
         Whether the run is complete.

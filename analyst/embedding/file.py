@@ -75,13 +75,7 @@ class SavedEmbedding:
 
 
 def save_embedding(path: Path, embedding: SavedEmbedding, *, force: bool = False) -> None:
-    """Write an embedding.
-
-    Args:
-        path: A name that ends in .safetensors.
-        embedding: What to keep.
-        force: Whether a file that exists is replaced.
-    """
+    """Write an embedding."""
     words = {
         "format": _FORMAT,
         "run_id": embedding.run_id,

@@ -18,9 +18,6 @@ def add_embedding(
     Args:
         parser: Of `analyst embedding`.
         add_connection: Adds how to reach a curator.
-
-    Returns:
-        Their parsers.
     """
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     text = "fetch the one release of a run into a file"

@@ -77,9 +77,6 @@ class OfflineBarrier:
         Args:
             dataset: Must be the embedding's data set.
 
-        Returns:
-            The facts.
-
         Raises:
             EmbeddingError: If it is another data set's.
         """
@@ -138,9 +135,6 @@ class OfflineBarrier:
 
     def resume_run(self, run_id: str) -> OfflineRun:
         """Return the run of a checkpoint.
-
-        Args:
-            run_id: As the checkpoint says.
 
         Returns:
             The run at the checkpoint's step.

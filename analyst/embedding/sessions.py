@@ -74,9 +74,6 @@ def download(
         run_id: A run of yours; it may be closed.
         path: Where to write.
         force: Whether a file that exists is replaced.
-
-    Returns:
-        What was written.
     """
     release = barrier.download_release(run_id)
     facts, sums_KR = barrier.describe(release.dataset).to_dict(), release.values
@@ -108,9 +105,6 @@ def train_offline(
         options: Where to write and what to start from.
         progress: The screen.
         stop: Asked between steps.
-
-    Returns:
-        How it ended.
     """
     _allow_short_products(recipe.session.device)
     embedding = load_embedding(path)
@@ -133,9 +127,6 @@ def resume_offline(
         options: Where the run is.
         progress: The screen.
         stop: Asked between steps.
-
-    Returns:
-        How it ended.
     """
     _, manifest = checkpoint_store(options.out).load()
     reached = (manifest.num_steps, manifest.next_step)

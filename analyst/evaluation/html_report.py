@@ -41,11 +41,7 @@ class ReportInputs:
 
 
 def report_files(classifiers: Iterable[str]) -> list[str]:
-    """Return the names of all files that a report may have.
-
-    Args:
-        classifiers: Whose confusions it shows.
-    """
+    """Return the names of all files that a report may have."""
     pictures = ["samples", "neighbours", "curve", "training"]
     pictures += [f"confusion-{name}" for name in classifiers]
     return ["report.html", *(f"{name}.png" for name in pictures)]

@@ -53,10 +53,6 @@ def save_images(path: Path, data: LabelledImages, *, force: bool = False) -> Non
 def load_images(path: Path, *, part: Literal["train", "test"] = "train") -> LabelledImages:
     """Read an NPZ file.
 
-    Args:
-        path: A file as in the module's docstring.
-        part: Which part of a file with both.
-
     Returns:
         Its images with a channel axis, and its labels.
 

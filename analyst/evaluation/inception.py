@@ -39,10 +39,6 @@ class Inception:
     def __init__(self, path: Path, *, device: str = "cpu") -> None:
         """Load the file.
 
-        Args:
-            path: A TorchScript file as in the module's docstring.
-            device: A torch device.
-
         Raises:
             EvaluationError: If it cannot be loaded.
         """

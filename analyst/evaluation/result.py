@@ -82,13 +82,7 @@ def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def save_evaluation(path: Path, evaluation: Evaluation, *, force: bool = False) -> None:
-    """Write JSON; directories are made.
-
-    Args:
-        path: Where to.
-        evaluation: What was measured.
-        force: Whether a file that exists is replaced.
-    """
+    """Write JSON; directories are made."""
     content = json.dumps(evaluation_json(evaluation), indent=1, allow_nan=False) + "\n"
     write_file(path, content.encode(), replace=force)
 
@@ -109,9 +103,6 @@ def load_point(path: Path) -> Point:
 
     Args:
         path: What `save_evaluation` wrote.
-
-    Returns:
-        Its point.
 
     Raises:
         EvaluationError: If it is not an evaluation, or does not know what its generator cost.

@@ -86,9 +86,6 @@ def read_run_folder(directory: Path) -> RunFolder:
     Args:
         directory: The directory, of which an open run has no certificate yet; or a certificate.
 
-    Returns:
-        What is there.
-
     Raises:
         EvaluationError: If it is no such directory, or its metrics are damaged.
         CertificateError: If the certificate does not hold.

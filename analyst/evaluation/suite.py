@@ -80,10 +80,5 @@ _BUILDERS: Mapping[Flat, Callable[[int], FlatClassifier]] = {
 
 
 def build_flat(name: Flat, seed: int) -> FlatClassifier:
-    """Return an untrained classifier.
-
-    Args:
-        name: Which one.
-        seed: Of those that draw.
-    """
+    """Return an untrained classifier."""
     return _BUILDERS[name](seed)

@@ -62,9 +62,6 @@ class DecodedGenerator(nn.Module):
     def take_decoder(self, weights: Mapping[str, Tensor]) -> None:
         """Copy released weights into the decoder.
 
-        Args:
-            weights: By the names of the release.
-
         Raises:
             ValueError: If one is missing or has another size than the recipe says.
         """
@@ -79,11 +76,6 @@ class DecodedGenerator(nn.Module):
 
 def sent_rows(model: ConditionalGenerator, latents_NZ: Tensor, labels_N: Tensor) -> Tensor:
     """Return the rows whose gradient is asked: images, or codes where a decoder makes images.
-
-    Args:
-        model: Any generator.
-        latents_NZ: Latents.
-        labels_N: Labels.
 
     Returns:
         Images [N, C, H, W], or codes [N, E].

@@ -13,11 +13,7 @@ from pydantic import Field
 
 @cache
 def read_data(name: str) -> dict[str, Any]:
-    """Return what a JSON file beside this one says.
-
-    Args:
-        name: Of the file.
-    """
+    """Return what a JSON file beside this one says."""
     content: dict[str, Any] = json.loads(
         (resources.files("analyst.recipes") / name).read_text("utf-8")
     )
@@ -25,11 +21,7 @@ def read_data(name: str) -> dict[str, Any]:
 
 
 def type_of(rule: Mapping[str, Any]) -> Any:
-    """Return the type that a rule of a JSON schema means, with its bounds.
-
-    Args:
-        rule: Of one property.
-    """
+    """Return the type that a rule of a JSON schema means, with its bounds."""
     match rule:
         case {"anyOf": [only, {"type": "null"}]}:
             return type_of(only) | None
@@ -39,7 +31,7 @@ def type_of(rule: Mapping[str, Any]) -> Any:
             return Literal[value]
         case {"type": "array", "items": item}:
             length = Field(min_length=rule.get("minItems"), max_length=rule.get("maxItems"))
-            return Annotated[tuple[type_of(item), ...], length]
+            return Annotated[tuple[type_of(item), ...], length]  # type: ignore[misc]
         case _:
             return _number(rule)
 

@@ -66,9 +66,6 @@ class RecipeBook(Generic[_R]):
             name_or_file: One of `names`, or the path of a TOML file.
             overrides: Values by dotted key, such as {"optimizer.lr": 1e-4}; they win over the file.
 
-        Returns:
-            The validated recipe.
-
         Raises:
             RecipeError: If it does not exist, is not TOML, or a key is unknown, missing or wrong.
         """
@@ -129,10 +126,6 @@ def with_session(recipe: Recipe, overrides: Mapping[str, Any], *, origin: str) -
 
 def table_of(text: str, origin: str) -> dict[str, Any]:
     """Return a recipe's sections as they are written.
-
-    Args:
-        text: TOML.
-        origin: What to call it in an error.
 
     Raises:
         RecipeError: If it is not TOML.

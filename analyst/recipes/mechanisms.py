@@ -151,11 +151,7 @@ class MechanismConfig(BaseModel):
         return self
 
     def parameters(self, facts: SizeFacts) -> dict[str, Any]:
-        """Return what is sent: a rate by the nominal size, the capacity of the data set if need be.
-
-        Args:
-            facts: Of the data set.
-        """
+        """Return what is sent: a rate by the nominal size, and if need be the set's capacity."""
         stated = dict(self)
         sent = {
             name: list(value) if isinstance(value, tuple) else value
@@ -251,11 +247,7 @@ def _keys(schema: Mapping[str, Any], known: _Mechanism) -> dict[str, tuple[Any, 
 
 @cache
 def mechanism_config(name: str) -> type[MechanismConfig]:
-    """Return the section of a recipe that asks for one mechanism.
-
-    Args:
-        name: At the curator.
-    """
+    """Return the section of a recipe that asks for one mechanism."""
     schema, sentences = read_data("mechanisms.json")[name], read_data("sentences.json")
     known = _MECHANISMS.get(name, _Mechanism())
     fields: dict[str, Any] = {"kind": (Literal[name], ...)}

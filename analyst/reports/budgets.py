@@ -145,10 +145,6 @@ def explain_refusal(error: BudgetExhausted) -> str:
 def show_refusal(barrier: Curator, recipe: Recipe) -> str:
     """Ask for one more step and return the curator's refusal in words.
 
-    Args:
-        barrier: The curator.
-        recipe: What one more step would be.
-
     Returns:
         The refusal explained; or that one more step is affordable, in which case none is asked.
     """

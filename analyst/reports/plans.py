@@ -131,9 +131,6 @@ def make_plan(
         recipe: Data set and mechanism; its steps are asked if `question` asks nothing.
         question: Steps, an epsilon, or both.
         dataset: In the place of the recipe's.
-
-    Returns:
-        The plan.
     """
     mechanism = recipe.mechanism
     facts = barrier.describe(dataset or recipe.training.dataset)

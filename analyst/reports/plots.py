@@ -24,10 +24,6 @@ _LABELS: Final = {
 def check_plot_file(path: Path, *, force: bool) -> None:
     """Check that a plot can be drawn, before anything is asked.
 
-    Args:
-        path: Where to.
-        force: Whether a file that exists may be replaced.
-
     Raises:
         ImageFileError: If the name is of no known format.
         EvaluationError: If matplotlib is not installed.

@@ -96,11 +96,7 @@ class Outputs:
         self.event("opened", {"run_id": run.run_id, "num_steps": run.num_steps})
 
     def resumed(self, next_step: int) -> None:
-        """Say that the run goes on, and which steps are gone since its checkpoint.
-
-        Args:
-            next_step: As the checkpoint has it.
-        """
+        """Say that the run goes on, and which steps are gone since its checkpoint."""
         run, num_updates = self._run, self._trained.num_updates()
         self.event("resumed", {"run_id": run.run_id, "num_updates": num_updates})
         self._progress.say(f"resumed run {run.run_id} after {num_updates:,} updates")

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from analyst.generators import ImageShape, build_generator
-from analyst.generators.catalogue import Generator
+from analyst.generators.catalogue import Generator, build_generator
+from analyst.generators.generator import ImageShape
 from analyst.recipes import OptimizerConfig, Recipe
 from analyst.training.ema import Ema
 

@@ -19,12 +19,15 @@ from analyst.certificate import verify_certificate
 from analyst.cli import main
 from analyst.client.credentials import load_credentials
 from analyst.config import ExitCode
-from analyst.embedding import load_embedding
+from analyst.embedding.file import load_embedding
 from analyst.errors import CuratorUnreachable
 from analyst.recipes import Recipe, load_recipe
 from analyst.training.checkpoint import Manifest, checkpoint_store
-from analyst.training.federation import Combine, Federation, Member, MemberConfig, OnLoss, Rule
+from analyst.training.federation.config import MemberConfig
+from analyst.training.federation.federation import Federation
 from analyst.training.federation.folder import FederationFolder
+from analyst.training.federation.member import Member
+from analyst.training.federation.rule import Combine, OnLoss, Rule
 from analyst.training.loop import Outcome
 from analyst.training.progress import Progress
 from analyst.training.session import SessionOptions, SessionResult, resume_session, run_session

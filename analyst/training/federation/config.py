@@ -113,9 +113,6 @@ def _told(error: ValidationError) -> list[ErrorDetails]:
 def check_members(members: tuple[MemberConfig, ...]) -> None:
     """Check that curators can be told apart, and that each can be reached with some credentials.
 
-    Args:
-        members: All curators.
-
     Raises:
         FederationError: If two have one name, or one data set of one curator is named twice, or
             one has no credentials.

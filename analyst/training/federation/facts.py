@@ -50,13 +50,7 @@ def joined_facts(facts: Mapping[str, ImageFacts]) -> ImageFacts:
 def joined_plan(
     plans: Sequence[PlanTotals], *, num_rounds: int, affordable_rounds: int
 ) -> PlanTotals:
-    """Return the plan of a federation: epsilons are the largest, what remains is the least.
-
-    Args:
-        plans: One per curator.
-        num_rounds: Planned rounds of training.
-        affordable_rounds: Rounds that the budgets afford by the rule.
-    """
+    """Return the plan of a federation: epsilons are the largest, what remains is the least."""
     return PlanTotals(
         num_steps=num_rounds,
         affordable_steps=affordable_rounds,

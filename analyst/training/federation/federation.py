@@ -69,12 +69,7 @@ class Federation:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     def reached(self, next_step: int, num_steps: int) -> None:
-        """Say where the checkpoint is that a resumed run goes on from.
-
-        Args:
-            next_step: The next round.
-            num_steps: Declared rounds.
-        """
+        """Say where the checkpoint is that a resumed run goes on from."""
         self._reached = (next_step, num_steps)
 
     def describe(self, dataset: str) -> ImageFacts:
@@ -82,9 +77,6 @@ class Federation:
 
         Args:
             dataset: Name of the data set at curators that name none of their own.
-
-        Returns:
-            The facts of all.
         """
         for member in self.members:
             name = member.config.dataset or dataset

@@ -117,9 +117,6 @@ class FederationFolder:
         Args:
             position: Of the curator, from 0.
             member: The curator.
-
-        Returns:
-            The file.
         """
         slug = re.sub(r"[^A-Za-z0-9.]+", "-", member.name).strip("-.")
         path = self.out / "certificates" / f"{position + 1}-{slug}.json"
@@ -129,9 +126,6 @@ class FederationFolder:
 
 def check_one_run(out: Path) -> None:
     """Check that an output directory is not one of several curators.
-
-    Args:
-        out: Output directory.
 
     Raises:
         FederationError: If it is.

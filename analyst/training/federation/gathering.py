@@ -32,9 +32,6 @@ class Gathering:
     def anew(self, combine: Combine) -> Iterator[Federation]:
         """Connect to all for a new run; one that does not answer is an error.
 
-        Args:
-            combine: How their answers become one.
-
         Yields:
             The federation.
         """
@@ -81,10 +78,6 @@ class Gathering:
 
 def members_again(config: FederationConfig, saved: SavedFederation) -> list[MemberConfig]:
     """Return the curators of a run that goes on: one that moved keeps its name and its weight.
-
-    Args:
-        config: Where they are now.
-        saved: As they were when the run was opened.
 
     Returns:
         All of them, lost ones too.

@@ -49,11 +49,7 @@ class Member:
         return "live" if self.steps_left else "used"
 
     def take(self, run: ImageRun) -> None:
-        """Keep its run.
-
-        Args:
-            run: As the curator opened or resumed it.
-        """
+        """Keep its run."""
         self.run, self.run_id = run, run.run_id
 
 
@@ -61,14 +57,6 @@ def ask_member(
     member: Member, question: Callable[[Curator], T], *, say: Callable[[str], None]
 ) -> T:
     """Ask one curator, and say which it was if that fails.
-
-    Args:
-        member: The curator.
-        question: What to ask.
-        say: Told the name of a curator that fails.
-
-    Returns:
-        The answer.
 
     Raises:
         AnalystError: As the curator refused, or why it cannot be asked.

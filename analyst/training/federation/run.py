@@ -71,12 +71,7 @@ class FederatedRun:
         self.num_steps = self._rounds_left()
 
     def go_on_from(self, next_step: int, num_steps: int) -> None:
-        """Take up the count of a checkpoint where the ledgers have gone on from it.
-
-        Args:
-            next_step: Of the checkpoint.
-            num_steps: Of the checkpoint.
-        """
+        """Take up the count of a checkpoint where the ledgers have gone on from it."""
         self.next_step = next_step
         if all(member.problem is None for member in self._members):
             used = [one.run.next_step - 1 for one in self._members if one.run is not None]

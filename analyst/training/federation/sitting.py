@@ -48,9 +48,6 @@ def train_together(sitting: Sitting) -> SessionResult:
 
     Args:
         sitting: What to do, and where.
-
-    Returns:
-        How it ended.
     """
     if sitting.arguments.resume:
         return _resume(sitting)

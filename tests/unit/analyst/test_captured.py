@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from analyst.generators import ImageShape
+from analyst.generators.generator import ImageShape
 from analyst.recipes import Recipe, RecipeError
 from analyst.training import captured, updates
 from analyst.training.captured import CapturedUpdates

@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 import torch
 
-from analyst.embedding import EmbeddingObjective, SavedEmbedding, load_embedding, save_embedding
 from analyst.embedding.autoencoder import encode, split_release
+from analyst.embedding.file import SavedEmbedding, load_embedding, save_embedding
 from analyst.embedding.maps import feature_map
+from analyst.embedding.objective import EmbeddingObjective
 from analyst.embedding.sessions import download, resume_offline, train_offline
-from analyst.generators import DecodedConfig, DecodedGenerator, ImageShape, build_generator
-from analyst.generators.decoded import sent_rows
+from analyst.generators.catalogue import build_generator
+from analyst.generators.configs import DecodedConfig
+from analyst.generators.decoded import DecodedGenerator, sent_rows
+from analyst.generators.generator import ImageShape
 from analyst.recipes import RecipeError, load_recipe
 from analyst.training.checkpoint import checkpoint_store
 from analyst.training.federation.errors import FederationError

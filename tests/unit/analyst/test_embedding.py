@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from analyst.embedding import EmbeddingError, SavedEmbedding, load_embedding, save_embedding
+from analyst.embedding.file import EmbeddingError, SavedEmbedding, load_embedding, save_embedding
 from analyst.embedding.maps import feature_map
 from analyst.embedding.objective import EmbeddingObjective, class_means
 from analyst.embedding.offline import OfflineBarrier

@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from analyst.errors import BudgetExhausted, CuratorFailed, CuratorUnreachable, StepLost
-from analyst.training.federation import Combine, Federation, FederationError, OnLoss, Rule
+from analyst.training.federation.errors import FederationError
+from analyst.training.federation.federation import Federation
+from analyst.training.federation.rule import Combine, OnLoss, Rule
 from analyst.training.federation.run import FederatedRun
 from tests.fakes.barrier import FakeBarrier, FakeDataset, FakeRun, make_error
 from tests.unit.analyst.test_federation import fails, members_of

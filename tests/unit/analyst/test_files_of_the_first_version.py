@@ -20,7 +20,7 @@ from analyst.adaptation.load import adaptation_from_dict, adaptation_to_dict
 from analyst.adaptation.state import adaptation_tensors, load_adaptation_tensors, new_adaptation
 from analyst.certificate import check_certificate
 from analyst.cli import main
-from analyst.embedding import load_embedding
+from analyst.embedding.file import load_embedding
 from analyst.evaluation.run_folder import read_run_folder
 from analyst.evaluation.sample import sample_run
 from analyst.generators.generator import ImageShape

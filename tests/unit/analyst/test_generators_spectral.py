@@ -7,8 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from analyst.generators import ImageShape, ResidualConfig, build_generator
+from analyst.generators.catalogue import build_generator
 from analyst.generators.class_norm import ClassBatchNorm2d
+from analyst.generators.configs import ResidualConfig
+from analyst.generators.generator import ImageShape
 from analyst.generators.residual import ResidualGenerator
 from analyst.generators.spectral import SpectralNorm
 from analyst.recipes import Recipe

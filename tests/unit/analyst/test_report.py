@@ -20,8 +20,8 @@ from PIL import Image
 
 from analyst.cli import main
 from analyst.config import ExitCode
-from analyst.evaluation import EvaluationError, save_images
-from analyst.evaluation.image_file import LabelledImages, load_images
+from analyst.evaluation.errors import EvaluationError
+from analyst.evaluation.image_file import LabelledImages, load_images, save_images
 from analyst.evaluation.result import load_point
 from analyst.evaluation.run_folder import read_run_folder
 from analyst.training.checkpoint import Manifest, checkpoint_store
