@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import BaseModel, Field, TypeAdapter
 
 from analyst.documents import STRICT, DocumentProblem, checked, parsed, read_bounded
-from analyst.errors import AnalystError
+from analyst.errors import CertificateError, CertificateFileError
 from analyst.rehearsal import is_rehearsal
 
 FORMAT = "weir-privacy-certificate-1"
@@ -92,14 +92,6 @@ class _Statement(BaseModel):
 
 _CERTIFICATE = TypeAdapter(_File)
 _ANY_STATEMENT, _STATEMENT = TypeAdapter(_AnyStatement), TypeAdapter(_Statement)
-
-
-class CertificateError(AnalystError):
-    """The certificate does not hold."""
-
-
-class CertificateFileError(CertificateError):
-    """The certificate's file cannot be read, or would replace another."""
 
 
 @dataclass(frozen=True, slots=True)

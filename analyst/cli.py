@@ -22,31 +22,32 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 
-from analyst.certificate import CertificateFileError
 from analyst.cli_commands import COMMANDS, say_how_to_resume, say_outcome, trains
 from analyst.cli_commands import Connect as Connect
 from analyst.config import ConnectionConfig, ExitCode, member_connection, parse
-from analyst.embedding.errors import EmbeddingError
 from analyst.errors import (
     AnalystError,
     BudgetExhausted,
+    CertificateFileError,
+    CheckpointError,
     CredentialsError,
     CuratorUnreachable,
+    EmbeddingError,
+    EvaluationError,
+    FederationError,
+    ImageFileError,
     OutputRefused,
     ProtocolError,
+    RecipeError,
     RequestRefused,
 )
-from analyst.evaluation.errors import EvaluationError, ImageFileError
-from analyst.os_words import in_words
+from analyst.os_errors import explain_os_error
 from analyst.output import Output, OutputLost, steady_output
-from analyst.recipes.errors import RecipeError
 from analyst.reports.budgets import explain_refusal
 from analyst.screen import Screen
-from analyst.training.errors import CheckpointError
 from analyst.training.federation.config import FederationConfig, MemberConfig
-from analyst.training.federation.errors import FederationError
 from analyst.training.federation.flags import SEVERAL_COMMANDS, federation_config
-from analyst.training.lock import only_trainer
+from analyst.training.output_folder import only_trainer
 from analyst.training.run_source import Curator
 from analyst.tune_process import tune_process
 
@@ -146,7 +147,7 @@ def only_reads(arguments: argparse.Namespace) -> bool:
 def _report_surprise(error: Exception, arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Say what no part of the program expected, and how to go on with a run that it ended."""
     if isinstance(error, OSError | MemoryError):
-        words, remedy = in_words(error, str(getattr(arguments, "out", None) or ""))
+        words, remedy = explain_os_error(error, str(getattr(arguments, "out", None) or ""))
         screen.warn(f"error: {words}")
         screen.warn(f"what to do: {remedy}")
     else:

@@ -34,7 +34,7 @@ def _fetch(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> E
     Raises:
         CertificateError: If the run has none.
     """
-    from analyst.certificate import CertificateError
+    from analyst.errors import CertificateError
 
     run_id, out = arguments.run_id, arguments.out
     check_output(out, force=arguments.force)

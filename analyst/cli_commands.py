@@ -14,7 +14,7 @@ from analyst.cli_certificate import Connect as Connect
 from analyst.cli_certificate import run_certificate
 from analyst.cli_recipes import show_recipe, show_recipes
 from analyst.config import ExitCode, connection_config, member_connection
-from analyst.evaluation.errors import ImageFileError
+from analyst.errors import ImageFileError
 from analyst.new_file import check_output
 from analyst.recipes import load_recipe
 from analyst.recipes.flags import read_overrides
@@ -54,7 +54,7 @@ def _train(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> E
 
 
 def say_outcome(result: SessionResult, arguments: argparse.Namespace, screen: Screen) -> ExitCode:
-    """Say how a sitting ended.
+    """Say how a session ended.
 
     Returns:
         OK if the run is complete.

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from analyst.os_words import in_words
+from analyst.os_errors import explain_os_error
 
 STRICT: Final = ConfigDict(strict=True, allow_inf_nan=False, extra="ignore")
 """How a document's model is to be configured."""
@@ -50,7 +50,7 @@ def read_bounded(path: Path, most: int = MOST_BYTES) -> bytes:
         raise
     except OSError as error:
         error.filename = None  # the caller names it
-        raise DocumentProblem(in_words(error)[0]) from None
+        raise DocumentProblem(explain_os_error(error)[0]) from None
     if len(content) > most:
         msg = f"it has more than {most >> 10:,} KiB, so it is another file"
         raise DocumentProblem(msg)

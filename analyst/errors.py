@@ -2,6 +2,14 @@
 
 AnalystError
 |-- CredentialsError          the credentials file cannot be read, or has ended
+|-- RecipeError               a recipe, or an option that changes one
+|-- FederationError           several curators that do not go together
+|-- CheckpointError           a checkpoint that is missing, damaged or of something else
+|-- EmbeddingError            a file of an embedding, likewise
+|-- EvaluationError           what an evaluation lacks
+|-- ImageFileError            a file of images
+|-- CertificateError          a certificate that does not hold
+|   `-- CertificateFileError  its file cannot be read
 |-- OutputRefused             a file must not be written there
 |   `-- OutputExists          there is one of that name
 |-- CuratorUnreachable        nothing answers; the same request may be sent again
@@ -51,6 +59,38 @@ class AnalystError(Exception):
 
 class CredentialsError(AnalystError):
     """The credentials file is missing or damaged, or its certificate has ended."""
+
+
+class RecipeError(AnalystError):
+    """A recipe, or an option that changes one, is not valid."""
+
+
+class FederationError(AnalystError):
+    """Several curators do not go together, or what names them is not valid."""
+
+
+class CheckpointError(AnalystError):
+    """A checkpoint is missing, damaged or made for something else."""
+
+
+class EmbeddingError(AnalystError):
+    """A file of an embedding is missing, damaged or of another kind."""
+
+
+class EvaluationError(AnalystError):
+    """An evaluation lacks a package, a file, or images that make sense together."""
+
+
+class ImageFileError(AnalystError):
+    """A file of images cannot be read or has the wrong content."""
+
+
+class CertificateError(AnalystError):
+    """A privacy certificate does not hold."""
+
+
+class CertificateFileError(CertificateError):
+    """A certificate's file cannot be read, or would replace another."""
 
 
 class OutputRefused(AnalystError):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from analyst.errors import OutputExists, OutputRefused
-from analyst.os_words import naming
+from analyst.os_errors import naming
 
 _CURATOR: Final = "curator.toml"  # the file that makes a folder a curator's
 _NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}

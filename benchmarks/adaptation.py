@@ -98,13 +98,13 @@ def through_the_barrier(
         address = f"localhost:{curator.rpc.port}"
         try:
             with analyst.connect(address, credentials=credentials) as barrier:
-                sitting = AdaptationOptions(
+                options = AdaptationOptions(
                     out=Path(root) / "run",
                     source=source,
                     progress=Progress(io.StringIO()),
                     stop=StopRequest(),
                 )
-                start_adaptation(barrier, recipe, sitting)
+                start_adaptation(barrier, recipe, options)
                 spent = barrier.budget(recipe.training.dataset).spent
             return load_adapted(Path(root) / "run")[0], spent
         finally:

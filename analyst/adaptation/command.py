@@ -16,7 +16,7 @@ from analyst.adaptation.session import (
     start_adaptation,
 )
 from analyst.adaptation.source import read_public
-from analyst.recipes.errors import RecipeError
+from analyst.errors import RecipeError
 from analyst.recipes.flags import read_overrides
 from analyst.screen import Screen
 from analyst.training.checkpoint import checkpoint_store

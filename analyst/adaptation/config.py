@@ -59,7 +59,7 @@ class AdaptationTrainingConfig:
 
 @dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
 class AdaptationSessionConfig:
-    """What may differ from one sitting to the next without changing the result."""
+    """What may differ from one session to the next without changing the result."""
 
     checkpoint_every: Annotated[int, Field(ge=1, description="steps between checkpoints")] = 200
     metrics_every: Annotated[int, Field(ge=1, description="steps between metric lines")] = 20

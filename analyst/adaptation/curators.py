@@ -7,13 +7,13 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from analyst.adaptation.config import AdaptationRecipe
+from analyst.errors import FederationError
 from analyst.training.checkpoint import Manifest
 from analyst.training.federation.config import FederationConfig
 from analyst.training.federation.connecting import ConnectMember, Say
-from analyst.training.federation.errors import FederationError
 from analyst.training.federation.folder import FederationFolder, check_one_run
-from analyst.training.federation.gathering import Gathering
-from analyst.training.federation.rule import Combine
+from analyst.training.federation.rounds import Combine
+from analyst.training.federation.setup import FederationSetup
 from analyst.training.run_source import Curator, FeatureRun, RunSource
 
 Reach = Callable[
@@ -52,7 +52,7 @@ def several_curators(config: FederationConfig, connect: ConnectMember, out: Path
     def reach(
         recipe: AdaptationRecipe, manifest: Manifest | None, say: Say
     ) -> AbstractContextManager[RunSource[FeatureRun]]:
-        gathering = Gathering(
+        setup = FederationSetup(
             config=config,
             connect=connect,
             folder=FederationFolder(out),
@@ -61,10 +61,10 @@ def several_curators(config: FederationConfig, connect: ConnectMember, out: Path
             say=say,
         )
         if manifest is not None:
-            return gathering.again(manifest)
+            return setup.resumed(manifest)
         if config.combine is Combine.SUM:
             message = f"{recipe.mechanism.kind} pays for every step and has no release to add"
             raise FederationError(message, "Choose --combine mean or round-robin.")
-        return gathering.anew(config.combine or Combine.MEAN)
+        return setup.new(config.combine or Combine.MEAN)
 
     return reach

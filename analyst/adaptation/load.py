@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from analyst.adaptation.config import AdaptationRecipe
-from analyst.recipes.errors import RecipeError
+from analyst.errors import RecipeError
 from analyst.recipes.load import RecipeBook, load_recipe, table_of
 from analyst.recipes.mechanisms import ADAPTATION
 from analyst.recipes.schema import Recipe

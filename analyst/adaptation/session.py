@@ -20,9 +20,9 @@ from analyst.adaptation.state import (
     new_adaptation,
     new_classifier,
 )
+from analyst.errors import CheckpointError
 from analyst.generators.generator import ImageShape
 from analyst.training.checkpoint import (
-    CheckpointError,
     Manifest,
     check_no_run,
     checkpoint_store,

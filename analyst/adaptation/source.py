@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from analyst.evaluation.errors import ImageFileError
+from analyst.errors import ImageFileError
 from analyst.evaluation.image_file import load_images
 from analyst.generators.generator import ImageShape
 

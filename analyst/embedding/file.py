@@ -17,11 +17,11 @@ from safetensors.torch import save
 from torch import Tensor
 
 from analyst.documents import STRICT, DocumentProblem, parsed
-from analyst.embedding.errors import EmbeddingError as EmbeddingError
+from analyst.errors import EmbeddingError as EmbeddingError
 from analyst.facts import ImageFacts
 from analyst.generators.generator import ImageShape
 from analyst.new_file import write_file
-from analyst.os_words import in_words
+from analyst.os_errors import explain_os_error
 
 _FORMAT = "weir-embedding-1"
 _TENSOR = "sums"
@@ -117,7 +117,7 @@ def load_embedding(path: Path) -> SavedEmbedding:
         )
         num_classes = embedding.shape.num_classes
     except (OSError, MemoryError) as error:
-        words, remedy = in_words(error, str(path))
+        words, remedy = explain_os_error(error, str(path))
         message = f"cannot read the embedding {words}"
         raise EmbeddingError(message, remedy) from None
     except (ValueError, KeyError, TypeError, SafetensorError) as error:

@@ -9,11 +9,10 @@ from typing import Any, NoReturn, final
 
 from torch import Tensor
 
-from analyst.embedding.file import EmbeddingError, SavedEmbedding
+from analyst.embedding.file import SavedEmbedding
 from analyst.embedding.objective import EmbeddingObjective
-from analyst.errors import RunClosed
+from analyst.errors import EmbeddingError, RecipeError, RunClosed
 from analyst.facts import ImageFacts
-from analyst.recipes import RecipeError
 
 _MECHANISMS = ("mean-embedding", "dp-merf-ae")
 

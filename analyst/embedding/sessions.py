@@ -13,7 +13,8 @@ from torch import Tensor
 from analyst.embedding.autoencoder import split_release
 from analyst.embedding.file import SavedEmbedding, load_embedding, save_embedding
 from analyst.embedding.offline import OfflineBarrier
-from analyst.recipes import Recipe, RecipeError
+from analyst.errors import RecipeError
+from analyst.recipes import Recipe
 from analyst.training.checkpoint import checkpoint_store
 from analyst.training.loop import Stop
 from analyst.training.progress import Progress

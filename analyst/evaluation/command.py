@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 
 from analyst.device import check_device
+from analyst.errors import EvaluationError
 from analyst.evaluation.assess import assess
+from analyst.evaluation.choices import EXTRA
 from analyst.evaluation.classifier import (
     PAPER_CLASSIFIERS,
     SUITE_CLASSIFIERS,
     Classifier,
     evaluate,
 )
-from analyst.evaluation.errors import EXTRA, EvaluationError
 from analyst.evaluation.export import export_images
 from analyst.evaluation.image_file import load_images
 from analyst.evaluation.inception import NO_WEIGHTS, Inception

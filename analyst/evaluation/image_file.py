@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from analyst.documents import DocumentProblem
-from analyst.evaluation.errors import ImageFileError as ImageFileError
+from analyst.errors import ImageFileError as ImageFileError
 from analyst.evaluation.npz import DAMAGED, NpzFile
 from analyst.new_file import new_file
-from analyst.os_words import in_words
+from analyst.os_errors import explain_os_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def load_images(path: Path, *, part: Literal["train", "test"] = "train") -> Labe
             classes = archive.array("classes") if "classes" in archive else no_names
             run_id = archive.array("run_id") if "run_id" in archive else no_run
     except (OSError, MemoryError) as error:
-        words, remedy = in_words(error, str(path))
+        words, remedy = explain_os_error(error, str(path))
         message = f"cannot read images from {words}"
         raise ImageFileError(message, remedy) from None
     except DocumentProblem as problem:

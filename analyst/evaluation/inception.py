@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from analyst.evaluation.errors import EvaluationError
+from analyst.errors import EvaluationError
 from analyst.evaluation.image_file import LabelledImages
 
 _AT_ONCE = 100

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, TypeAdapter
 
 from analyst.documents import STRICT, DocumentProblem, parsed, read_bounded
+from analyst.errors import EvaluationError
 from analyst.evaluation.assess import Assessment
 from analyst.evaluation.classifier import Report
-from analyst.evaluation.errors import EvaluationError
 from analyst.new_file import write_file
 
 FORMAT = "weir-evaluation-1"

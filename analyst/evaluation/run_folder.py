@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 from analyst.certificate import Verified, certificate_text, check_certificate
 from analyst.documents import STRICT, DocumentProblem, parsed, read_lines
-from analyst.evaluation.errors import EvaluationError
+from analyst.errors import EvaluationError
 from analyst.evaluation.image_file import LabelledImages
 from analyst.evaluation.result import Privacy
 from analyst.training.checkpoint import checkpoint_store

@@ -10,7 +10,7 @@ import argparse
 import tomllib
 from typing import Any
 
-from analyst.recipes.errors import RecipeError
+from analyst.errors import RecipeError
 from analyst.recipes.keys import RecipeKey, all_keys
 
 _PREFIX = "recipe:"

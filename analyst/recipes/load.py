@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar, final
 from pydantic import TypeAdapter, ValidationError
 
 from analyst.documents import DocumentProblem, read_bounded
-from analyst.recipes.errors import RecipeError
+from analyst.errors import RecipeError
 from analyst.recipes.schema import Recipe
 
 _R = TypeVar("_R")

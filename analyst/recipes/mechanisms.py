@@ -28,8 +28,8 @@ from typing import (
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
+from analyst.errors import RecipeError
 from analyst.generators.labels import balanced_labels
-from analyst.recipes.errors import RecipeError
 from analyst.recipes.json_schema import read_data, type_of
 
 if TYPE_CHECKING:

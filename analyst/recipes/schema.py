@@ -54,7 +54,7 @@ class TrainingConfig:
 
 @dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
 class SessionConfig:
-    """What may differ from one sitting to the next without changing the result."""
+    """What may differ from one session to the next without changing the result."""
 
     device: Annotated[str, Field(description="torch device of the generator")] = "cpu"
     cuda_graph: Annotated[

@@ -7,7 +7,8 @@ import io
 from pathlib import Path
 from typing import Final
 
-from analyst.evaluation.errors import EXTRA, EvaluationError, ImageFileError
+from analyst.errors import EvaluationError, ImageFileError
+from analyst.evaluation.choices import EXTRA
 from analyst.new_file import check_output, write_file
 from analyst.rehearsal import is_rehearsal
 from analyst.reports.plans import PlanReport

@@ -23,10 +23,10 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from analyst.documents import STRICT, DocumentProblem, parsed, read_bounded
+from analyst.errors import CheckpointError as CheckpointError
 from analyst.generators.generator import ImageShape
 from analyst.new_file import write_file
-from analyst.os_words import in_words
-from analyst.training.errors import CheckpointError as CheckpointError
+from analyst.os_errors import explain_os_error
 
 _MOST_BYTES = 1 << 24
 _MOST_NUMBERS: Final = 1 << 26  # of one image
@@ -150,7 +150,7 @@ class CheckpointStore:
         try:
             return read(newest)
         except OSError as error:
-            raise CheckpointError(*in_words(error, str(newest))) from None
+            raise CheckpointError(*explain_os_error(error, str(newest))) from None
         except (ValueError, KeyError, TypeError, SafetensorError) as error:
             message = f"checkpoint {newest} is damaged: {error}"
             raise CheckpointError(message, _remedy(newest, manifests[:-1])) from None

@@ -15,8 +15,8 @@ from typing import Any
 from torch import Tensor
 
 from analyst.device import check_device
-from analyst.errors import CuratorUnreachable, RunClosed
-from analyst.recipes import Recipe, RecipeError, recipe_from_dict, recipe_to_dict
+from analyst.errors import CuratorUnreachable, RecipeError, RunClosed
+from analyst.recipes import Recipe, recipe_from_dict, recipe_to_dict
 from analyst.recipes.load import with_session
 from analyst.rehearsal import BANNER, is_rehearsal
 from analyst.training.checkpoint import (

@@ -8,8 +8,9 @@ from typing import Any
 
 from torch import Tensor
 
+from analyst.errors import RecipeError
 from analyst.generators.decoded import DecodedGenerator
-from analyst.recipes import Recipe, RecipeError, recipe_from_dict
+from analyst.recipes import Recipe, recipe_from_dict
 from analyst.training.checkpoint import image_shape, must_fit_recipe, read_run
 from analyst.training.state import TrainingState, load_generator
 

@@ -24,8 +24,8 @@ from pydantic.dataclasses import dataclass
 
 from analyst.client.address import address_problem
 from analyst.documents import DocumentProblem, read_bounded, toml_table
-from analyst.training.federation.errors import FederationError
-from analyst.training.federation.rule import Combine, OnLoss
+from analyst.errors import FederationError
+from analyst.training.federation.rounds import Combine, OnLoss
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails

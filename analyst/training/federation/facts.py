@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from analyst.errors import FederationError
 from analyst.facts import ImageFacts, PlanTotals
-from analyst.training.federation.errors import FederationError
 
 
 def joined_facts(facts: Mapping[str, ImageFacts]) -> ImageFacts:

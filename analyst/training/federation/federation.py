@@ -12,17 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from operator import methodcaller
 from typing import Any, NoReturn, Self, final
 
-from analyst.errors import AnalystError
+from analyst.errors import AnalystError, FederationError
 from analyst.facts import ImageFacts, PlanTotals
-from analyst.training.federation.closing import close_members
-from analyst.training.federation.errors import FederationError
 from analyst.training.federation.facts import joined_facts, joined_plan
 from analyst.training.federation.folder import FederationFolder
 from analyst.training.federation.member import NO_RUN, Member, ask_member
-from analyst.training.federation.opening import open_all
-from analyst.training.federation.rule import OnLoss, Rule
+from analyst.training.federation.open_and_close import close_members, open_all
+from analyst.training.federation.rounds import OnLoss, Rule, rounds_left, shares
 from analyst.training.federation.run import FederatedRun
-from analyst.training.federation.schedule import rounds_left, shares
 from analyst.training.run_source import Curator
 
 Parameters = Callable[[ImageFacts], dict[str, Any]]

@@ -7,14 +7,14 @@ import shlex
 from pathlib import Path
 
 from analyst.client.address import address_problem
+from analyst.errors import FederationError
 from analyst.training.federation.config import (
     FederationConfig,
     MemberConfig,
     check_members,
     load_federation,
 )
-from analyst.training.federation.errors import FederationError
-from analyst.training.federation.rule import Combine, OnLoss
+from analyst.training.federation.rounds import Combine, OnLoss
 
 SEVERAL_COMMANDS = ("train", "plan", "budget", "runs", "close")
 """Those that take several curators."""

@@ -16,10 +16,10 @@ from typing import Annotated, Any, Literal, final
 from pydantic import BaseModel, Field, TypeAdapter
 
 from analyst.documents import STRICT, DocumentProblem, parsed, read_bounded
+from analyst.errors import FederationError
 from analyst.new_file import write_file
-from analyst.training.federation.errors import FederationError
 from analyst.training.federation.member import Member
-from analyst.training.federation.rule import Combine, OnLoss, Rule
+from analyst.training.federation.rounds import Combine, OnLoss, Rule
 
 _FORMAT = 1
 _DAMAGED = "Restore the directory from a backup."

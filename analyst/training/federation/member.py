@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar, final
 
-from analyst.errors import AnalystError
+from analyst.errors import AnalystError, FederationError
 from analyst.training.federation.config import MemberConfig
-from analyst.training.federation.errors import FederationError
 from analyst.training.run_source import Curator, ImageRun
 
 T = TypeVar("T")

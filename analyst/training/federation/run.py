@@ -19,11 +19,10 @@ import torch
 from torch import Tensor
 
 from analyst.errors import AnalystError, CuratorUnreachable, RunClosed, StepLost
-from analyst.training.federation.closing import close_members
 from analyst.training.federation.folder import FederationFolder
 from analyst.training.federation.member import Member
-from analyst.training.federation.rule import Combine, OnLoss, Rule
-from analyst.training.federation.schedule import asked, rounds_left
+from analyst.training.federation.open_and_close import close_members
+from analyst.training.federation.rounds import Combine, OnLoss, Rule, asked, rounds_left
 from analyst.training.run_source import ImageRun
 
 Ask = Callable[[ImageRun], Tensor]

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from analyst.training.checkpoint import CheckpointError, CheckpointStore, Manifest
+from analyst.errors import CheckpointError
+from analyst.training.checkpoint import CheckpointStore, Manifest
 
 
 def _manifest(num_updates: int) -> Manifest:

@@ -14,16 +14,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from safetensors.torch import save_file
 
-from analyst.certificate import CertificateError, certificate_text, check_certificate
+from analyst.certificate import certificate_text, check_certificate
 from analyst.client.credentials import load_credentials
 from analyst.embedding.file import load_embedding
-from analyst.errors import AnalystError
+from analyst.errors import AnalystError, CertificateError, CheckpointError
 from analyst.evaluation.result import load_point
 from analyst.evaluation.run_folder import read_run_folder
 from analyst.facts import ImageFacts
 from analyst.recipes import load_recipe
 from analyst.training.checkpoint import CheckpointStore, Manifest
-from analyst.training.errors import CheckpointError
 from analyst.training.federation.config import load_federation
 from analyst.training.federation.folder import FederationFolder
 from tests.fakes.spoilt import problem, spoilt

@@ -7,7 +7,8 @@ import json
 import pytest
 import torch
 
-from analyst.recipes import RecipeError, list_recipes, load_recipe
+from analyst.errors import RecipeError
+from analyst.recipes import list_recipes, load_recipe
 from curator.accounting.declared import read_declared
 from curator.accounting.explain import explain
 from curator.mechanisms.catalogue import parse_mechanism

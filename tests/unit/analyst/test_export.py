@@ -9,8 +9,9 @@ from PIL import Image
 
 from analyst.cli import main
 from analyst.config import ExitCode
+from analyst.errors import ImageFileError
 from analyst.evaluation.export import export_images
-from analyst.evaluation.image_file import ImageFileError, LabelledImages, load_images, save_images
+from analyst.evaluation.image_file import LabelledImages, load_images, save_images
 from curator.data.idx import read_idx
 from curator.data.readers import read_source
 

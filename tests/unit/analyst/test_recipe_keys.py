@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from analyst.adaptation.load import adaptation_recipes, load_either
-from analyst.recipes import RecipeError, list_recipes, load_recipe
+from analyst.errors import RecipeError
+from analyst.recipes import list_recipes, load_recipe
 from analyst.recipes.keys import RecipeKey, all_keys, recipe_keys
 from analyst.recipes.mechanisms import mechanism_config, mechanism_names
 from curator.mechanisms import catalogue

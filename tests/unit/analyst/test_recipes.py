@@ -7,13 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from analyst.recipes import (
-    RecipeError,
-    list_recipes,
-    load_recipe,
-    recipe_from_dict,
-    recipe_to_dict,
-)
+from analyst.errors import RecipeError
+from analyst.recipes import list_recipes, load_recipe, recipe_from_dict, recipe_to_dict
 from analyst.recipes.flags import add_recipe_flags, flag_of, read_overrides
 from analyst.recipes.keys import all_keys
 from analyst.recipes.load import recipe_text, with_session

@@ -20,7 +20,7 @@ from PIL import Image
 
 from analyst.cli import main
 from analyst.config import ExitCode
-from analyst.evaluation.errors import EvaluationError
+from analyst.errors import EvaluationError
 from analyst.evaluation.image_file import LabelledImages, load_images, save_images
 from analyst.evaluation.result import load_point
 from analyst.evaluation.run_folder import read_run_folder

@@ -9,7 +9,8 @@ import pytest
 import torch
 from pydantic import BaseModel
 
-from analyst.recipes import RecipeError, list_recipes, load_recipe
+from analyst.errors import RecipeError
+from analyst.recipes import list_recipes, load_recipe
 from curator.accounting.declared import read_declared
 from curator.accounting.explain import explain
 from curator.mechanisms.adversarial_dp_sinkhorn import AdversarialDpSinkhorn

@@ -15,7 +15,7 @@ from analyst.adaptation.load import (
     adaptation_to_dict,
     load_adaptation,
 )
-from analyst.recipes.errors import RecipeError
+from analyst.errors import RecipeError
 from curator.accounting.cost import event_cost
 from curator.accounting.declared import DeclaredRun, read_declared
 from curator.accounting.rule import BudgetRule

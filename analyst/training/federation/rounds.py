@@ -1,4 +1,4 @@
-"""Rounds of a federation as arithmetic on public step counts; it knows no curator.
+"""How the answers of several curators become one, and whom a round asks; it knows no curator.
 
 A round is one step of training. With `round-robin` it uses a step at one curator, otherwise at
 every curator that has one left. All functions depend on what the ledgers say alone, so a resumed
@@ -10,8 +10,32 @@ Shapes: K curators, in their public order.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 
-from analyst.training.federation.rule import Combine, OnLoss, Rule
+
+class Combine(StrEnum):
+    """How several answers become one; everything that decides is public."""
+
+    MEAN = "mean"  # each round asks all; their gradients are averaged by public weights
+    ROUND_ROBIN = "round-robin"  # each round asks one, in turn
+    SUM = "sum"  # each releases one embedding; the sums of all are added by public weights
+
+
+class OnLoss(StrEnum):
+    """What a curator that is lost, or has used its steps before the others, means for the rest."""
+
+    STOP = "stop"  # training ends with a checkpoint, and can be resumed
+    CONTINUE = "continue"  # training goes on with the others, and says so
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rule:
+    """What an analyst chose for a federation."""
+
+    combine: Combine
+    on_loss: OnLoss
+    patience_s: float  # a curator that does not answer for so long is lost
 
 
 def rounds_left(left_K: Sequence[int], rule: Rule, *, next_round: int) -> int:

@@ -16,7 +16,7 @@ from analyst.reports.runs import runs_json, runs_text
 from analyst.screen import Screen
 from analyst.training.federation.connecting import Say
 from analyst.training.federation.member import Member
-from analyst.training.federation.rule import Combine, OnLoss, Rule
+from analyst.training.federation.rounds import Combine, OnLoss, Rule
 from analyst.training.run_source import Curator
 
 Said = tuple[str, Any]

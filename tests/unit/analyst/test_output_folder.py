@@ -11,13 +11,13 @@ import pytest
 
 from analyst.cli import main
 from analyst.config import ExitCode
-from analyst.training.errors import CheckpointError
-from analyst.training.lock import only_trainer
+from analyst.errors import CheckpointError
+from analyst.training.output_folder import only_trainer
 
 HOLD = """
 import sys
 from pathlib import Path
-from analyst.training.lock import only_trainer
+from analyst.training.output_folder import only_trainer
 with only_trainer(Path(sys.argv[1]), is_new=True):
     print("held", flush=True)
     sys.stdin.read()

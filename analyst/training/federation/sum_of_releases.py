@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from torch import Tensor
 
-from analyst.embedding.file import EmbeddingError, SavedEmbedding, save_embedding
+from analyst.embedding.file import SavedEmbedding, save_embedding
 from analyst.embedding.sessions import ReleasingCurator
-from analyst.errors import AnalystError
+from analyst.errors import AnalystError, EmbeddingError, FederationError
 from analyst.recipes import Recipe
-from analyst.training.federation.errors import FederationError
 from analyst.training.federation.federation import Federation
 from analyst.training.federation.member import Member
-from analyst.training.federation.rule import OnLoss
+from analyst.training.federation.rounds import OnLoss
 from analyst.training.progress import Progress
 
 if TYPE_CHECKING:

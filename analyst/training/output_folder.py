@@ -1,4 +1,7 @@
-"""One trainer for one output directory: a lock that the system gives back when its holder ends."""
+"""Whose an output directory is: one run's, and of one trainer at a time.
+
+The lock is one that the system gives back when its holder ends.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
-from analyst.os_words import in_words
-from analyst.training.errors import CheckpointError
-from analyst.training.run_files import check_run_folder
+from analyst.errors import CheckpointError, OutputRefused
+from analyst.new_file import check_place
+from analyst.os_errors import explain_os_error, naming
 
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
@@ -78,7 +82,7 @@ def _open(out: Path) -> int:
         return os.open(out / "lock", _FLAGS, 0o600)
     except OSError as error:
         error.filename = str(out)
-        words, remedy = in_words(error)
+        words, remedy = explain_os_error(error)
         message = f"cannot write to {words}"
         raise CheckpointError(message, remedy) from None
 
@@ -107,3 +111,39 @@ def _remove_if_empty(out: Path, made: list[Path]) -> None:
             (out / "lock").unlink()  # while it is held: whoever opens it now sees it without a name
             for path in made:
                 path.rmdir()
+
+
+_OF_A_RUN: Final = frozenset(
+    {
+        "lock",
+        "checkpoints",
+        "metrics.jsonl",
+        "samples",
+        "certificate.json",
+        "certificates",
+        "federation.json",
+        "embedding.safetensors",
+    }
+)
+
+
+def check_run_folder(out: Path, *, is_new: bool) -> None:
+    """Check that a directory is a run's own, before anything is written to it.
+
+    A run that goes on has a checkpoint there; what else lies beside it is its owner's business.
+
+    Args:
+        out: Output directory; it need not exist.
+        is_new: Whether a run is to begin in it.
+
+    Raises:
+        OutputRefused: If it lies in a curator's folder, or holds other files than a run's.
+    """
+    check_place(out)
+    if not is_new or not out.is_dir() or any((out / "checkpoints").glob("checkpoint-*.json")):
+        return
+    with naming(out):
+        others = sorted(path.name for path in out.iterdir() if path.name not in _OF_A_RUN)
+    if others:
+        message = f"{out} is in use: it holds {others[0]}, which is no file of a run"
+        raise OutputRefused(message, "Choose another --out: a new directory, or an empty one.")

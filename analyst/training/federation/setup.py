@@ -1,4 +1,4 @@
-"""The curators of one sitting as a federation: for a new run, or for one that goes on."""
+"""The curators of one session as a federation: for a new run, or for one that goes on."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import final
 
+from analyst.errors import FederationError
 from analyst.training.checkpoint import Manifest
 from analyst.training.federation.config import FederationConfig, MemberConfig
 from analyst.training.federation.connecting import ConnectMember, connected
-from analyst.training.federation.errors import FederationError
 from analyst.training.federation.federation import Federation, Parameters, Say
 from analyst.training.federation.folder import FederationFolder, SavedFederation
-from analyst.training.federation.rule import Combine, OnLoss, Rule
+from analyst.training.federation.rounds import Combine, OnLoss, Rule
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Gathering:
+class FederationSetup:
     """Who takes part, how each is reached, and what a run at each is opened with."""
 
     config: FederationConfig
@@ -29,7 +29,7 @@ class Gathering:
     say: Say
 
     @contextmanager
-    def anew(self, combine: Combine) -> Iterator[Federation]:
+    def new(self, combine: Combine) -> Iterator[Federation]:
         """Connect to all for a new run; one that does not answer is an error.
 
         Yields:
@@ -40,7 +40,7 @@ class Gathering:
             yield federation
 
     @contextmanager
-    def again(self, manifest: Manifest) -> Iterator[Federation]:
+    def resumed(self, manifest: Manifest) -> Iterator[Federation]:
         """Connect to the curators of a run that goes on.
 
         Args:

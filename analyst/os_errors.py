@@ -52,7 +52,7 @@ def naming(path: Path, *, also: Path | None = None) -> Iterator[None]:
         raise
 
 
-def in_words(error: OSError | MemoryError, where: str = "") -> tuple[str, str]:
+def explain_os_error(error: OSError | MemoryError, where: str = "") -> tuple[str, str]:
     """Return what was refused, and what to do next.
 
     Args:
