@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from analyst.evaluation.image_file import LabelledImages
-from analyst.generators.catalogue import build_generator
+from analyst.generators.generator import build_generator
 from analyst.generators.sampling import generate
 from analyst.recipes import recipe_from_dict
 from analyst.training.checkpoint import image_shape, must_fit_recipe, read_run

@@ -17,23 +17,20 @@ from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
 from analyst.generators.configs import DecodedConfig
-from analyst.generators.generator import ConditionalGenerator, ImageShape, Latent
+from analyst.generators.generator import ConditionalGenerator, ImageShape
 
 _SLOPE = 0.2
 
 
 @final
-class DecodedGenerator(nn.Module):
+class DecodedGenerator(ConditionalGenerator):
     """Latent and label embedding through hidden layers to a code, then through a fixed decoder."""
 
     batch_dependent = False
 
     def __init__(self, config: DecodedConfig, shape: ImageShape) -> None:
         """Build the layers for `shape`."""
-        super().__init__()
-        self.latent: Latent = config.latent
-        self.latent_dim = config.latent_dim
-        self.num_classes = shape.num_classes
+        super().__init__(config, shape)
         self._image = (shape.channels, shape.height, shape.width)
         self.embedding = nn.Embedding(shape.num_classes, config.embedding_dim)
         layers: list[nn.Module] = []

@@ -13,8 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from analyst.generators.catalogue import Generator, build_generator
-from analyst.generators.generator import ImageShape
+from analyst.generators.generator import ConditionalGenerator, ImageShape, build_generator
 from analyst.recipes import OptimizerConfig, Recipe
 from analyst.training.ema import Ema
 
@@ -25,7 +24,7 @@ MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 class TrainingState:
     """A generator, its averages, its optimizer, its randomness, and how often it was updated."""
 
-    model: Generator
+    model: ConditionalGenerator
     ema: Ema
     optimizer: torch.optim.Adam
     randomness: torch.Generator
@@ -36,7 +35,7 @@ def new_state(recipe: Recipe, shape: ImageShape) -> TrainingState:
     """Build the state that a recipe starts from.
 
     Args:
-        recipe: Generator, optimizer, seed and device.
+        recipe: ConditionalGenerator, optimizer, seed and device.
         shape: Public facts of the data set.
 
     Returns:
@@ -119,7 +118,7 @@ def load_state(state: TrainingState, tensors: dict[str, Tensor]) -> None:
 
 
 @torch.no_grad()
-def load_generator(model: Generator, tensors: dict[str, Tensor], *, part: str) -> None:
+def load_generator(model: ConditionalGenerator, tensors: dict[str, Tensor], *, part: str) -> None:
     """Restore only a generator's weights.
 
     Args:

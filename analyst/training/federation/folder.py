@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, final
 
@@ -25,25 +24,9 @@ _FORMAT = 1
 _DAMAGED = "Restore the directory from a backup."
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SavedMember:
+class SavedMember(BaseModel):
     """A curator as it was when its run was opened."""
 
-    name: str
-    dataset: str
-    weight: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SavedFederation:
-    """What a resumed run keeps, unless another policy for losses is given."""
-
-    combine: Combine
-    on_loss: OnLoss
-    members: tuple[SavedMember, ...]
-
-
-class _MemberWords(BaseModel):
     model_config = STRICT
 
     name: str
@@ -51,16 +34,18 @@ class _MemberWords(BaseModel):
     weight: Annotated[float, Field(gt=0)]
 
 
-class _Words(BaseModel):
+class SavedFederation(BaseModel):
+    """What a resumed run keeps, unless another policy for losses is given."""
+
     model_config = STRICT
 
     format: Literal[1]
     combine: Combine
     on_loss: OnLoss
-    curators: Annotated[list[_MemberWords], Field(min_length=1)]
+    curators: Annotated[list[SavedMember], Field(min_length=1)]
 
 
-_WORDS = TypeAdapter(_Words)
+_SAVED = TypeAdapter(SavedFederation)
 
 
 @final
@@ -98,12 +83,7 @@ class FederationFolder:
             FederationError: If the file is missing or damaged.
         """
         try:
-            words = parsed(_WORDS, read_bounded(self._file))
-            members = tuple(
-                SavedMember(name=one.name, dataset=one.dataset, weight=one.weight)
-                for one in words.curators
-            )
-            return SavedFederation(combine=words.combine, on_loss=words.on_loss, members=members)
+            return parsed(_SAVED, read_bounded(self._file))
         except FileNotFoundError:
             message = f"{self.out} holds no run of several curators"
             raise FederationError(message, "Resume it with its one curator.") from None

@@ -85,7 +85,7 @@ def members_again(config: FederationConfig, saved: SavedFederation) -> list[Memb
     Raises:
         FederationError: If there are others, or answers would be combined in another way.
     """
-    names = [one.name for one in saved.members]
+    names = [one.name for one in saved.curators]
     if len(names) != len(config.curator):
         message = f"the run has {len(names)} curators: {', '.join(names)}"
         raise FederationError(message, "Name all of them in this order, lost ones too.")
@@ -101,5 +101,5 @@ def members_again(config: FederationConfig, saved: SavedFederation) -> list[Memb
             dataset=one.dataset or None,
             weight=one.weight,
         )
-        for now, one in zip(config.curator, saved.members, strict=True)
+        for now, one in zip(config.curator, saved.curators, strict=True)
     ]

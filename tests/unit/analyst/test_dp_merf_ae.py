@@ -17,10 +17,9 @@ from analyst.embedding.maps import feature_map
 from analyst.embedding.objective import EmbeddingObjective
 from analyst.embedding.sessions import download, resume_offline, train_offline
 from analyst.errors import FederationError, RecipeError
-from analyst.generators.catalogue import build_generator
 from analyst.generators.configs import DecodedConfig
 from analyst.generators.decoded import DecodedGenerator, sent_rows
-from analyst.generators.generator import ImageShape
+from analyst.generators.generator import ImageShape, build_generator
 from analyst.recipes import load_recipe
 from analyst.training.checkpoint import checkpoint_store
 from analyst.training.federation.sum_of_releases import release_sum

@@ -7,8 +7,7 @@ import json
 import pytest
 import torch
 
-from analyst.generators.catalogue import build_generator
-from analyst.generators.generator import ImageShape
+from analyst.generators.generator import ImageShape, build_generator
 from analyst.recipes import list_recipes, load_recipe
 from curator.accounting.cost import event_cost
 from curator.accounting.rule import BudgetRule

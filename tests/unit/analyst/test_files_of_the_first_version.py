@@ -120,4 +120,4 @@ def test_an_adaptation_is_tested_and_its_tensors_keep_their_names(tmp_path: Path
 def test_the_curators_of_a_federation_are_known() -> None:
     saved = FederationFolder(HERE / "together").load()
     assert (saved.combine.value, saved.on_loss.value) == ("mean", "continue")
-    assert [one.name for one in saved.members] == ["a:1", "b:2"]
+    assert [one.name for one in saved.curators] == ["a:1", "b:2"]

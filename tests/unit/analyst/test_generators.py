@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from analyst.generators.catalogue import build_generator
 from analyst.generators.configs import (
     GENERATOR_CONFIGS,
     AnyGeneratorConfig,
@@ -17,7 +16,13 @@ from analyst.generators.configs import (
 )
 from analyst.generators.conv_embedding import ConvEmbeddingGenerator
 from analyst.generators.dp_swd import DpSwdGenerator
-from analyst.generators.generator import ImageShape, draw_latents, initialise, num_parameters
+from analyst.generators.generator import (
+    ImageShape,
+    build_generator,
+    draw_latents,
+    initialise,
+    num_parameters,
+)
 from analyst.generators.labels import balanced_labels
 from analyst.generators.sampling import generate
 

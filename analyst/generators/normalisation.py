@@ -1,11 +1,13 @@
-"""Spectral normalisation without state, as a torch parametrization.
+"""Normalisations that torch does not have: by class, and spectral without state.
+
+Batch normalisation with a gain and a bias per class is the only place where a label enters.
 
 torch's own `spectral_norm` keeps a running estimate that changes in every training forward pass, so
 saving a grid of samples would alter what is trained, and a checkpoint would need more than the
 parameters. Here power iteration starts afresh from the weights: the norm is a function of them
 alone. The gradient is the same, that of u^T W v with u and v held fixed.
 
-Shapes: O outputs, I inputs times kernel.
+Shapes: N rows, K classes, F features, H height, W width; O outputs, I inputs times kernel.
 """
 
 from __future__ import annotations
@@ -20,6 +22,29 @@ from torch.nn.utils import parametrize
 LayerT = TypeVar("LayerT", nn.Linear, nn.Conv2d)
 
 NUM_ITERATIONS = 10
+
+
+@final
+class ClassBatchNorm2d(nn.Module):
+    """Normalises by the statistics of the current batch, then scales and shifts by class."""
+
+    def __init__(self, num_features: int, num_classes: int) -> None:
+        """Start as plain normalisation.
+
+        Args:
+            num_features: F.
+            num_classes: K.
+        """
+        super().__init__()
+        self.norm = nn.BatchNorm2d(num_features, affine=False, track_running_stats=False)
+        self.gain = nn.Parameter(torch.ones(num_classes, num_features))
+        self.bias = nn.Parameter(torch.zeros(num_classes, num_features))
+
+    def forward(self, features_NFHW: Tensor, labels_N: Tensor) -> Tensor:
+        """Return normalised features, shape as `features_NFHW`."""
+        gain_NF11 = self.gain[labels_N][:, :, None, None]
+        bias_NF11 = self.bias[labels_N][:, :, None, None]
+        return torch.addcmul(bias_NF11, self.norm(features_NFHW), gain_NF11)
 
 
 @final
