@@ -31,6 +31,7 @@ from analyst.os_errors import explain_os_error
 _MOST_BYTES = 1 << 24
 _MOST_NUMBERS: Final = 1 << 26  # of one image
 _MOST: Final = (1 << 63) - 1
+_LONGEST_ID: Final = 1 << 14  # of several curators all ids are joined
 _STEM = "checkpoint-"
 _Read = TypeVar("_Read")
 
@@ -65,7 +66,7 @@ class Manifest(BaseModel):
 
     model_config = STRICT | ConfigDict(frozen=True)
 
-    run_id: Annotated[str, Field(min_length=1, max_length=256)]
+    run_id: Annotated[str, Field(min_length=1, max_length=_LONGEST_ID)]
     num_updates: Annotated[int, Field(ge=0, le=_MOST)]
     next_step: Annotated[int, Field(ge=1, le=_MOST)]  # as the ledger said; it may be ahead by now
     num_steps: Annotated[int, Field(ge=1, le=_MOST)]
