@@ -144,23 +144,6 @@ def _plain(fingerprint: str) -> str:
     return "".join(fingerprint.lower().removeprefix("sha256:").replace(":", "").split())
 
 
-def verify_certificate(path: Path, public_key: bytes | None = None) -> dict[str, Any]:
-    """Check a certificate's signature.
-
-    Args:
-        path: The file.
-        public_key: The curator's key, as the credentials file has it; without it the certificate
-            is only checked against the key that it names itself.
-
-    Returns:
-        The statement that was signed.
-
-    Raises:
-        CertificateError: If the file is damaged, was changed, or another key signed it.
-    """
-    return _verify(path, public_key)[0]
-
-
 def _verify(path: Path, public_key: bytes | None) -> tuple[dict[str, Any], bytes]:
     """Return the statement and the key that signed it.
 
@@ -216,11 +199,7 @@ def _checked(path: Path, statement: dict[str, Any]) -> dict[str, Any]:
 
 
 def certificate_text(verified: Verified) -> str:
-    """Return a certificate in words.
-
-    Args:
-        verified: As `check_certificate` returned it.
-    """
+    """Return a certificate in words."""
     statement = verified.statement
     if verified.is_rehearsal:
         return _rehearsal_text(verified)

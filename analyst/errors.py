@@ -164,14 +164,7 @@ class RequestRefused(AnalystError):
     """The request is wrong; nothing was charged."""
 
     def __init__(self, reason: str, message: str, detail: str = "", remedy: str = "") -> None:
-        """Keep the curator's words.
-
-        Args:
-            reason: A constant that programs decide on.
-            message: Constant words for the reason.
-            detail: What is wrong in this request; may be empty.
-            remedy: What to do next.
-        """
+        """Keep the curator's words."""
         super().__init__(f"{message} ({detail})" if detail else message, remedy)
         self.reason = reason
         self.detail = detail
@@ -229,15 +222,7 @@ class BudgetExhausted(Refused):
         *,
         numbers: BudgetNumbers,
     ) -> None:
-        """Keep the curator's words and numbers.
-
-        Args:
-            reason: PRIVACY_BUDGET_EXHAUSTED, or that of a subclass.
-            message: Constant words for the reason.
-            detail: The numbers in words.
-            remedy: What to do next.
-            numbers: The numbers.
-        """
+        """Keep the curator's words and numbers."""
         super().__init__(reason, message, detail, remedy)
         self.numbers = numbers
 

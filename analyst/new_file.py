@@ -89,13 +89,7 @@ def new_file(path: Path, *, replace: bool) -> Iterator[Path]:
 
 
 def write_file(path: Path, content: bytes, *, replace: bool) -> None:
-    """Write a file whole or not at all.
-
-    Args:
-        path: Where to; folders are made.
-        content: Of the file.
-        replace: As for `new_file`.
-    """
+    """Write a file whole or not at all."""
     with new_file(path, replace=replace) as partial:
         partial.write_bytes(content)
 

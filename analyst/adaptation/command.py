@@ -28,11 +28,6 @@ from analyst.training.stop import stop_on_signals
 def run_adaptation(arguments: argparse.Namespace, reach: Reach, screen: Screen) -> bool:
     """Adapt, or go on.
 
-    Args:
-        arguments: Of the command line.
-        reach: Reaches one curator, or several.
-        screen: Takes the answer.
-
     Returns:
         Whether the run is complete.
 

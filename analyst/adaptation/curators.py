@@ -23,12 +23,7 @@ Reach = Callable[
 
 
 def one_curator(connect: Callable[[], AbstractContextManager[Curator]], out: Path) -> Reach:
-    """Return how one curator is reached.
-
-    Args:
-        connect: Reaches it.
-        out: Output directory; not one of several curators.
-    """
+    """Return how one curator is reached."""
 
     def reach(
         recipe: AdaptationRecipe, manifest: Manifest | None, say: Say
@@ -41,13 +36,7 @@ def one_curator(connect: Callable[[], AbstractContextManager[Curator]], out: Pat
 
 
 def several_curators(config: FederationConfig, connect: ConnectMember, out: Path) -> Reach:
-    """Return how several curators are reached.
-
-    Args:
-        config: All of them, and how they go together.
-        connect: Reaches one.
-        out: Output directory, where the federation and its certificates are kept.
-    """
+    """Return how several curators are reached."""
 
     def reach(
         recipe: AdaptationRecipe, manifest: Manifest | None, say: Say

@@ -42,14 +42,6 @@ def adapt(
 ) -> Outcome:
     """Take steps until the declared ones are used or a stop is asked.
 
-    Args:
-        state: What changes, in place.
-        run: An open run.
-        recipe: What to do.
-        source: Labelled public images.
-        observer: Told of every step.
-        stop: Asked between updates and while waiting.
-
     Returns:
         Why it ended. Any error of the barrier other than a lost step is raised.
     """

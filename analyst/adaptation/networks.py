@@ -176,13 +176,6 @@ def build_classifier(
 ) -> DomainClassifier:
     """Return a classifier with fresh weights.
 
-    Args:
-        architecture: Of the extractor.
-        shape: Size of the images and number of classes.
-        randomness: Where weights come from; it advances.
-        num_features: F.
-        clip_norm: R of the mechanism.
-
     Returns:
         The classifier, on the CPU.
     """

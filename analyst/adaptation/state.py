@@ -89,12 +89,7 @@ def new_classifier(
 
 
 def rate(recipe: AdaptationRecipe, num_updates: int) -> float:
-    """Return the learning rate after so many updates: constant, or a half cosine over all.
-
-    Args:
-        recipe: Rate, kind of decay and number of updates.
-        num_updates: How many there were.
-    """
+    """Return the learning rate after so many updates: constant, or a half cosine over all."""
     config = recipe.optimizer
     if config.decay == "constant":
         return config.lr
@@ -136,11 +131,6 @@ def load_adaptation_tensors(state: AdaptationState, tensors: dict[str, Tensor]) 
 
 def load_module(module: nn.Module, tensors: dict[str, Tensor], *, part: str) -> None:
     """Restore only one module's weights.
-
-    Args:
-        module: In place.
-        tensors: What `adaptation_tensors` returned.
-        part: Its name; "ema" for the classifier's averages.
 
     Raises:
         KeyError: If one is missing.

@@ -90,9 +90,6 @@ def save_embedding(path: Path, embedding: SavedEmbedding, *, force: bool = False
 def load_embedding(path: Path) -> SavedEmbedding:
     """Read an embedding.
 
-    Args:
-        path: What `save_embedding` wrote.
-
     Returns:
         The same embedding, bit for bit.
 

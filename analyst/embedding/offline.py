@@ -24,13 +24,7 @@ class OfflineRun:
     spent_epsilon = 0.0
 
     def __init__(self, embedding: SavedEmbedding, *, num_steps: int, next_step: int) -> None:
-        """Start at a step.
-
-        Args:
-            embedding: What was downloaded.
-            num_steps: Declared steps.
-            next_step: From 1.
-        """
+        """Start at a step."""
         self._objective = _objective(embedding)
         self.run_id = embedding.run_id
         self.budget_epsilon = embedding.dataset["epsilon"]
@@ -61,12 +55,7 @@ class OfflineBarrier:
     def __init__(
         self, embedding: SavedEmbedding, *, reached: tuple[int, int] | None = None
     ) -> None:
-        """Take an embedding.
-
-        Args:
-            embedding: What was downloaded.
-            reached: To resume: the declared steps and the next one, from the checkpoint.
-        """
+        """Take an embedding."""
         self._embedding = embedding
         self._reached = reached
 

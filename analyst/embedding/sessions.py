@@ -120,15 +120,7 @@ def resume_offline(
     progress: Progress,
     stop: Stop,
 ) -> SessionResult:
-    """Go on with a training on a saved embedding; here the checkpoint knows the next step.
-
-    Args:
-        path: The saved embedding.
-        overrides: Changed `session` values, by dotted key.
-        options: Where the run is.
-        progress: The screen.
-        stop: Asked between steps.
-    """
+    """Go on with a training on a saved embedding; here the checkpoint knows the next step."""
     _, manifest = checkpoint_store(options.out).load()
     reached = (manifest.num_steps, manifest.next_step)
     _allow_short_products(str(overrides.get("session.device", "cpu")))

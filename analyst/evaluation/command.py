@@ -28,10 +28,6 @@ NO_PUBLIC = "no nearest-neighbour check: give --public FILE.npz, real images tha
 def run_evaluate(arguments: argparse.Namespace, screen: Screen) -> None:
     """Evaluate a synthetic set.
 
-    Args:
-        arguments: As `analyst.config` parses them.
-        screen: Takes the answer.
-
     Raises:
         EvaluationError: If a package, a file or a device is missing.
     """

@@ -52,12 +52,6 @@ def write_report(
 ) -> Path:
     """Write report.html and its pictures.
 
-    Args:
-        out: Output directory, made if needed.
-        evaluation: What was measured.
-        inputs: Images, run and other evaluations.
-        force: Whether files that exist are replaced.
-
     Returns:
         The HTML file.
     """

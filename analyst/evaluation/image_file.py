@@ -36,13 +36,7 @@ class LabelledImages:
 
 
 def save_images(path: Path, data: LabelledImages, *, force: bool = False) -> None:
-    """Write an NPZ file; one channel is written without its axis.
-
-    Args:
-        path: Where to; directories are made.
-        data: Images and labels.
-        force: Whether a file that exists is replaced.
-    """
+    """Write an NPZ file; one channel is written without its axis."""
     images = data.images[:, 0] if data.images.shape[1] == 1 else data.images
     with new_file(path, replace=force) as partial, partial.open("wb") as file:
         named: dict[str, Any] = {"classes": np.array(data.classes)} if data.classes else {}

@@ -101,9 +101,6 @@ def point_of(evaluation: Evaluation) -> Point | None:
 def load_point(path: Path) -> Point:
     """Read an evaluation for the curve.
 
-    Args:
-        path: What `save_evaluation` wrote.
-
     Raises:
         EvaluationError: If it is not an evaluation, or does not know what its generator cost.
     """

@@ -29,12 +29,7 @@ class ClassBatchNorm2d(nn.Module):
     """Normalises by the statistics of the current batch, then scales and shifts by class."""
 
     def __init__(self, num_features: int, num_classes: int) -> None:
-        """Start as plain normalisation.
-
-        Args:
-            num_features: F.
-            num_classes: K.
-        """
+        """Start as plain normalisation."""
         super().__init__()
         self.norm = nn.BatchNorm2d(num_features, affine=False, track_running_stats=False)
         self.gain = nn.Parameter(torch.ones(num_classes, num_features))

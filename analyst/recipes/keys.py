@@ -67,11 +67,7 @@ def all_keys() -> list[RecipeKey]:
 
 
 def recipe_keys(recipe: Recipe | AdaptationRecipe) -> list[RecipeKey]:
-    """Return the keys that one recipe has or may have, in the order of its sections.
-
-    Args:
-        recipe: Of either command; its mechanism, and generator or move, are meant.
-    """
+    """Return the keys that one recipe has or may have, in the order of its sections."""
     sections = [one.name for one in fields(recipe) if one.name != "about"]
     return [key for name in sections for key in _keys_of(name, type(getattr(recipe, name)))]
 

@@ -15,7 +15,7 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from analyst.certificate import verify_certificate
+from analyst.certificate import check_certificate
 from analyst.cli import main
 from analyst.client.credentials import load_credentials
 from analyst.config import ExitCode
@@ -208,7 +208,7 @@ def test_one_is_killed_and_training_goes_on_with_the_other(
     for position, folder in enumerate(both.folders):
         key = load_credentials(credentials(folder, "alice")).certificate_key
         path = both.out / "certificates" / f"{position + 1}-site-{position}.json"
-        statement = verify_certificate(path, key)
+        statement = check_certificate(path, key).statement
         assert statement["run"]["used_steps"] == both.ledger(position).used
 
 
@@ -309,9 +309,9 @@ def test_a_classifier_is_adapted_to_both_without_labels(
         run = both.ledger(position)
         assert (run.used, run.is_open) == (8, False)
         (path,) = (both.out / "certificates").glob(f"{position + 1}-*.json")
-        statement = verify_certificate(
+        statement = check_certificate(
             path, load_credentials(credentials(folder, "alice")).certificate_key
-        )
+        ).statement
         assert statement["run"]["used_steps"] == 8
     assert main([*adapt, *both.access(), "--resume"]) == ExitCode.OK  # nothing is left to do
     capsys.readouterr()
