@@ -32,11 +32,12 @@ demo: $(STAMP) ## a curator, an analyst, digits, and the refusal at the end of t
 
 test: $(STAMP) lint types unit e2e ## everything that CI checks
 
-lint: $(STAMP) ## style, import contracts, generated stubs
+lint: $(STAMP) ## style, import contracts, generated stubs and schemas
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/protos.py --check
+	$(BIN)/python scripts/mechanism_schemas.py --check
 
 # mypy joins types in the order of a set, which differs from run to run without a fixed seed.
 types: $(STAMP) ## mypy in strict mode

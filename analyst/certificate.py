@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import BaseModel, Field, TypeAdapter
 
 from analyst.documents import STRICT, DocumentProblem, checked, parsed, read_bounded
-from analyst.errors import AnalystError
+from analyst.errors import CertificateError, CertificateFileError
 from analyst.rehearsal import is_rehearsal
 
 FORMAT = "weir-privacy-certificate-1"
@@ -96,14 +96,6 @@ _CERTIFICATE = TypeAdapter(_File)
 _ANY_STATEMENT, _STATEMENT = TypeAdapter(_AnyStatement), TypeAdapter(_Statement)
 
 
-class CertificateError(AnalystError):
-    """The certificate does not hold."""
-
-
-class CertificateFileError(CertificateError):
-    """The certificate's file cannot be read, or would replace another."""
-
-
 @dataclass(frozen=True, slots=True)
 class Verified:
     """A statement whose signature holds, and the fingerprint of the key that made it."""
@@ -129,9 +121,6 @@ def check_certificate(
         public_key: The curator's key, as the credentials file has it.
         fingerprint: Of the curator's key, as the steward told it; capitals and blanks do not count.
 
-    Returns:
-        What was signed.
-
     Raises:
         CertificateError: If the file is damaged, was changed, or another key signed it;
             a `CertificateFileError` if it cannot be read.
@@ -155,23 +144,6 @@ def fingerprint_of(public_key: bytes) -> str:
 
 def _plain(fingerprint: str) -> str:
     return "".join(fingerprint.lower().removeprefix("sha256:").replace(":", "").split())
-
-
-def verify_certificate(path: Path, public_key: bytes | None = None) -> dict[str, Any]:
-    """Check a certificate's signature.
-
-    Args:
-        path: The file.
-        public_key: The curator's key, as the credentials file has it; without it the certificate
-            is only checked against the key that it names itself.
-
-    Returns:
-        The statement that was signed.
-
-    Raises:
-        CertificateError: If the file is damaged, was changed, or another key signed it.
-    """
-    return _verify(path, public_key)[0]
 
 
 def _verify(path: Path, public_key: bytes | None) -> tuple[dict[str, Any], bytes]:
@@ -251,11 +223,7 @@ def _checked(path: Path, statement: dict[str, Any]) -> dict[str, Any]:
 
 
 def certificate_text(verified: Verified) -> str:
-    """Return a certificate in words.
-
-    Args:
-        verified: As `check_certificate` returned it.
-    """
+    """Return a certificate in words."""
     statement = verified.statement
     if verified.is_rehearsal:
         return _rehearsal_text(verified)

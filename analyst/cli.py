@@ -22,32 +22,33 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 
-from analyst.certificate import CertificateFileError
 from analyst.cli_commands import COMMANDS, say_how_to_resume, say_outcome, trains
 from analyst.cli_commands import Connect as Connect
 from analyst.config import ConnectionConfig, ExitCode, member_connection, parse
-from analyst.embedding.errors import EmbeddingError
 from analyst.errors import (
     AnalystError,
     BudgetExhausted,
+    CertificateFileError,
+    CheckpointError,
     CredentialsError,
     CuratorUnreachable,
+    EmbeddingError,
+    EvaluationError,
+    FederationError,
+    ImageFileError,
     OutputRefused,
     ProtocolError,
+    RecipeError,
     RequestRefused,
 )
-from analyst.evaluation.errors import EvaluationError, ImageFileError
-from analyst.os_words import in_words
+from analyst.os_errors import explain_os_error
 from analyst.output import Output, OutputLost, steady_output
-from analyst.recipes.errors import RecipeError
+from analyst.reports.budgets import explain_refusal
 from analyst.screen import Screen
-from analyst.training.errors import CheckpointError
 from analyst.training.federation.config import FederationConfig, MemberConfig
-from analyst.training.federation.errors import FederationError
 from analyst.training.federation.flags import SEVERAL_COMMANDS, federation_config
-from analyst.training.lock import only_trainer
-from analyst.training.ports import BarrierPort
-from analyst.training.statements import explain_refusal
+from analyst.training.output_folder import only_trainer
+from analyst.training.run_source import Curator
 from analyst.tune_process import tune_process
 
 _READING = frozenset({
@@ -137,11 +138,7 @@ def _done(
 
 
 def only_reads(arguments: argparse.Namespace) -> bool:
-    """Return whether a command leaves nothing behind but what it prints.
-
-    Args:
-        arguments: Of its command line.
-    """
+    """Return whether a command leaves nothing behind but what it prints."""
     if arguments.command == "plan":
         return arguments.plot in {None, "-"}
     return (arguments.command, getattr(arguments, "action", None)) in _READING
@@ -150,7 +147,7 @@ def only_reads(arguments: argparse.Namespace) -> bool:
 def _report_surprise(error: Exception, arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Say what no part of the program expected, and how to go on with a run that it ended."""
     if isinstance(error, OSError | MemoryError):
-        words, remedy = in_words(error, str(getattr(arguments, "out", None) or ""))
+        words, remedy = explain_os_error(error, str(getattr(arguments, "out", None) or ""))
         screen.warn(f"error: {words}")
         screen.warn(f"what to do: {remedy}")
     else:
@@ -161,7 +158,7 @@ def _report_surprise(error: Exception, arguments: argparse.Namespace, screen: Sc
     return ExitCode.FILES if is_of_system else ExitCode.FAILED
 
 
-def _connect(screen: Screen, config: ConnectionConfig) -> AbstractContextManager[BarrierPort]:
+def _connect(screen: Screen, config: ConnectionConfig) -> AbstractContextManager[Curator]:
     from analyst.client import connect  # here: sample and evaluate need no gRPC
 
     return connect(
@@ -193,7 +190,7 @@ def _run_together(
 ) -> ExitCode:
     from analyst.training.federation.commands import SEVERAL, Together
 
-    def reach(member: MemberConfig) -> AbstractContextManager[BarrierPort]:
+    def reach(member: MemberConfig) -> AbstractContextManager[Curator]:
         return connect(member_connection(member, arguments))
 
     result = SEVERAL[arguments.command](Together(arguments, several, reach, screen))

@@ -10,9 +10,9 @@ from shlex import quote
 from analyst.config import ConnectionConfig, ExitCode, connection_config
 from analyst.new_file import check_output, write_file
 from analyst.screen import Screen
-from analyst.training.ports import BarrierPort
+from analyst.training.run_source import Curator
 
-Connect = Callable[[ConnectionConfig], AbstractContextManager[BarrierPort]]
+Connect = Callable[[ConnectionConfig], AbstractContextManager[Curator]]
 
 
 def run_certificate(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> ExitCode:
@@ -22,9 +22,6 @@ def run_certificate(arguments: argparse.Namespace, connect: Connect, screen: Scr
         arguments: Of the command line.
         connect: Reaches the curator; a check asks none.
         screen: Takes the answer.
-
-    Returns:
-        How it ended.
     """
     if arguments.action == "fetch":
         return _fetch(arguments, connect, screen)
@@ -37,7 +34,7 @@ def _fetch(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> E
     Raises:
         CertificateError: If the run has none.
     """
-    from analyst.certificate import CertificateError
+    from analyst.errors import CertificateError
 
     run_id, out = arguments.run_id, arguments.out
     check_output(out, force=arguments.force)

@@ -14,7 +14,7 @@ from analyst.cli_certificate import Connect as Connect
 from analyst.cli_certificate import run_certificate
 from analyst.cli_recipes import show_recipe, show_recipes
 from analyst.config import ExitCode, connection_config, member_connection
-from analyst.evaluation.errors import ImageFileError
+from analyst.errors import ImageFileError
 from analyst.new_file import check_output
 from analyst.recipes import load_recipe
 from analyst.recipes.flags import read_overrides
@@ -28,10 +28,10 @@ Command = Callable[[argparse.Namespace, Connect, Screen], ExitCode]
 
 
 def _train(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> ExitCode:
+    from analyst.reports.budgets import show_refusal
     from analyst.training.federation.folder import check_one_run
     from analyst.training.progress import Progress
     from analyst.training.session import SessionOptions, resume_session, run_session
-    from analyst.training.statements import show_refusal
     from analyst.training.stop import stop_on_signals
 
     check_one_run(arguments.out)
@@ -54,12 +54,7 @@ def _train(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> E
 
 
 def say_outcome(result: SessionResult, arguments: argparse.Namespace, screen: Screen) -> ExitCode:
-    """Say how a sitting ended.
-
-    Args:
-        result: Of the sitting.
-        arguments: Of the command line.
-        screen: Takes it.
+    """Say how a session ended.
 
     Returns:
         OK if the run is complete.
@@ -84,24 +79,15 @@ def say_outcome(result: SessionResult, arguments: argparse.Namespace, screen: Sc
 
 
 def trains(arguments: argparse.Namespace) -> bool:
-    """Return whether a command writes checkpoints to --out.
-
-    Args:
-        arguments: Of the command line.
-    """
+    """Return whether a command writes checkpoints to --out."""
     return arguments.command == "train" or getattr(arguments, "action", None) == "train"
 
 
 def say_how_to_resume(arguments: argparse.Namespace, screen: Screen) -> None:
-    """Say how to go on with a run, if there is one.
-
-    Args:
-        arguments: Of the command line.
-        screen: Takes it.
-    """
+    """Say how to go on with a run, if there is one."""
     if not trains(arguments) or "curator" not in arguments:
         return
-    from analyst.training.outputs import checkpoint_store
+    from analyst.training.checkpoint import checkpoint_store
 
     if checkpoint_store(arguments.out).exists():
         again = f"--resume --out {quote(str(arguments.out))} {access_words(arguments)}"
@@ -111,10 +97,10 @@ def say_how_to_resume(arguments: argparse.Namespace, screen: Screen) -> None:
 
 
 def _plan(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> ExitCode:
-    from analyst.training.planning import make_plan, question_of
+    from analyst.reports.plans import make_plan, question_of
 
     if arguments.plot not in {None, "-"}:
-        from analyst.training.plotting import check_plot_file
+        from analyst.reports.plots import check_plot_file
 
         check_plot_file(Path(arguments.plot), force=arguments.force)
     recipe = load_either(arguments.recipe, read_overrides(arguments))
@@ -123,14 +109,14 @@ def _plan(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> Ex
     screen.show(report.text())
     screen.answer(report.to_json())
     if arguments.plot is not None:
-        from analyst.training.plotting import plot_plan
+        from analyst.reports.plots import plot_plan
 
         screen.show(plot_plan(report, arguments.plot, force=arguments.force))
     return ExitCode.OK
 
 
 def _budget(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> ExitCode:
-    from analyst.training.statements import (
+    from analyst.reports.budgets import (
         NO_DATASETS,
         facts_json,
         facts_text,
@@ -149,7 +135,7 @@ def _budget(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> 
 
 
 def _runs(arguments: argparse.Namespace, connect: Connect, screen: Screen) -> ExitCode:
-    from analyst.training.run_list import runs_json, runs_text
+    from analyst.reports.runs import runs_json, runs_text
 
     with connect(connection_config(arguments)) as barrier:
         found = barrier.runs(open_only=arguments.open)

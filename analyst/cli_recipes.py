@@ -21,11 +21,7 @@ def show_recipe(name: str, screen: Screen) -> None:
 
 
 def show_recipes(screen: Screen) -> None:
-    """List all recipes with their titles.
-
-    Args:
-        screen: Takes the list.
-    """
+    """List all recipes with their titles."""
     train = {name: load_recipe(name).about.title for name in list_recipes()}
     adapt = {name: load_adaptation(name, {}).about.title for name in adaptation_recipes()}
     width = max(map(len, train | adapt))

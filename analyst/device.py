@@ -10,10 +10,6 @@ from analyst.errors import AnalystError
 def check_device(device: str, problem: type[AnalystError]) -> None:
     """Try a device.
 
-    Args:
-        device: As torch names them.
-        problem: What to raise.
-
     Raises:
         AnalystError: `problem`, if torch cannot use the device.
     """

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from analyst.os_words import in_words
+from analyst.os_errors import explain_os_error
 
 STRICT: Final = ConfigDict(strict=True, allow_inf_nan=False, extra="ignore")
 """How a document's model is to be configured."""
@@ -50,7 +50,7 @@ def read_bounded(path: Path, most: int = MOST_BYTES) -> bytes:
         raise
     except OSError as error:
         error.filename = None  # the caller names it
-        raise DocumentProblem(in_words(error)[0]) from None
+        raise DocumentProblem(explain_os_error(error)[0]) from None
     if len(content) > most:
         msg = f"it has more than {most >> 10:,} KiB, so it is another file"
         raise DocumentProblem(msg)
@@ -79,10 +79,6 @@ def read_lines(path: Path, longest: int = MOST_BYTES) -> Iterator[bytes]:
 def parsed(adapter: TypeAdapter[_T], content: bytes | str) -> _T:
     """Return what a JSON document says.
 
-    Args:
-        adapter: Of its model.
-        content: The document.
-
     Raises:
         DocumentProblem: If it is not such a document.
     """
@@ -95,10 +91,6 @@ def parsed(adapter: TypeAdapter[_T], content: bytes | str) -> _T:
 def checked(adapter: TypeAdapter[_T], value: Any) -> _T:
     """Return a value that was parsed before as what it should be.
 
-    Args:
-        adapter: Of its model.
-        value: Of plain types.
-
     Raises:
         DocumentProblem: If it is not that.
     """
@@ -110,9 +102,6 @@ def checked(adapter: TypeAdapter[_T], value: Any) -> _T:
 
 def toml_table(content: bytes) -> dict[str, Any]:
     """Return a TOML document as a table.
-
-    Args:
-        content: Of the file.
 
     Raises:
         DocumentProblem: If it is none.

@@ -2,6 +2,14 @@
 
 AnalystError
 |-- CredentialsError          the credentials file cannot be read, or has ended
+|-- RecipeError               a recipe, or an option that changes one
+|-- FederationError           several curators that do not go together
+|-- CheckpointError           a checkpoint that is missing, damaged or of something else
+|-- EmbeddingError            a file of an embedding, likewise
+|-- EvaluationError           what an evaluation lacks
+|-- ImageFileError            a file of images
+|-- CertificateError          a certificate that does not hold
+|   `-- CertificateFileError  its file cannot be read
 |-- OutputRefused             a file must not be written there
 |   `-- OutputExists          there is one of that name
 |-- CuratorUnreachable        nothing answers; the same request may be sent again
@@ -46,12 +54,7 @@ class AnalystError(Exception):
     """Something went wrong; the text ends with what to do next."""
 
     def __init__(self, message: str, remedy: str = "") -> None:
-        """Keep both sentences.
-
-        Args:
-            message: What happened; a full stop is added where it has none.
-            remedy: What to do next.
-        """
+        """Keep both sentences; a full stop is added where the first has none."""
         message = message if message.endswith(_ENDS) else f"{message}."
         super().__init__(f"{message} {remedy}".strip())
         self.message = message
@@ -60,6 +63,38 @@ class AnalystError(Exception):
 
 class CredentialsError(AnalystError):
     """The credentials file is missing or damaged, or its certificate has ended."""
+
+
+class RecipeError(AnalystError):
+    """A recipe, or an option that changes one, is not valid."""
+
+
+class FederationError(AnalystError):
+    """Several curators do not go together, or what names them is not valid."""
+
+
+class CheckpointError(AnalystError):
+    """A checkpoint is missing, damaged or made for something else."""
+
+
+class EmbeddingError(AnalystError):
+    """A file of an embedding is missing, damaged or of another kind."""
+
+
+class EvaluationError(AnalystError):
+    """An evaluation lacks a package, a file, or images that make sense together."""
+
+
+class ImageFileError(AnalystError):
+    """A file of images cannot be read or has the wrong content."""
+
+
+class CertificateError(AnalystError):
+    """A privacy certificate does not hold."""
+
+
+class CertificateFileError(CertificateError):
+    """A certificate's file cannot be read, or would replace another."""
 
 
 class OutputRefused(AnalystError):
@@ -84,14 +119,7 @@ class CuratorUnavailable(CuratorUnreachable):
     def __init__(
         self, message: str, remedy: str = "", *, reason: str = "", retry_seconds: float = 0.0
     ) -> None:
-        """Keep the curator's words.
-
-        Args:
-            message: Constant words for the reason.
-            remedy: What to do next.
-            reason: A constant that programs decide on.
-            retry_seconds: When to send the same request again.
-        """
+        """Keep the curator's words."""
         super().__init__(message, remedy)
         self.reason = reason
         self.retry_seconds = retry_seconds
@@ -140,14 +168,7 @@ class RequestRefused(AnalystError):
     """The request is wrong; nothing was charged."""
 
     def __init__(self, reason: str, message: str, detail: str = "", remedy: str = "") -> None:
-        """Keep the curator's words.
-
-        Args:
-            reason: A constant that programs decide on.
-            message: Constant words for the reason.
-            detail: What is wrong in this request; may be empty.
-            remedy: What to do next.
-        """
+        """Keep the curator's words."""
         super().__init__(f"{message} ({detail})" if detail else message, remedy)
         self.reason = reason
         self.detail = detail
@@ -205,15 +226,7 @@ class BudgetExhausted(Refused):
         *,
         numbers: BudgetNumbers,
     ) -> None:
-        """Keep the curator's words and numbers.
-
-        Args:
-            reason: PRIVACY_BUDGET_EXHAUSTED, or that of a subclass.
-            message: Constant words for the reason.
-            detail: The numbers in words.
-            remedy: What to do next.
-            numbers: The numbers.
-        """
+        """Keep the curator's words and numbers."""
         super().__init__(reason, message, detail, remedy)
         self.numbers = numbers
 

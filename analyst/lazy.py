@@ -7,12 +7,7 @@ from importlib import import_module
 
 
 def lazily(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], object]:
-    """Return a `__getattr__` for a package.
-
-    Args:
-        package: Its name.
-        homes: Names by the module that defines them.
-    """
+    """Return a `__getattr__` for a package."""
     home_of = {name: module for module, names in homes.items() for name in names}
 
     def get(name: str) -> object:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from analyst.errors import OutputExists, OutputRefused
-from analyst.os_words import naming
+from analyst.os_errors import naming
 
 _CURATOR: Final = "curator.toml"  # the file that makes a folder a curator's
 _NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
@@ -24,9 +24,6 @@ _OTHER: Final = "Choose another --out, or add --force."
 
 def check_place(path: Path) -> None:
     """Check that a file or folder does not lie in a curator's folder, however it is spelt.
-
-    Args:
-        path: Need not exist.
 
     Raises:
         OutputRefused: If it does.
@@ -40,10 +37,6 @@ def check_place(path: Path) -> None:
 
 def check_output(path: Path, *, force: bool) -> None:
     """Check that a file may be written, before anything is computed for it.
-
-    Args:
-        path: What is to be written.
-        force: Whether it may be replaced.
 
     Raises:
         OutputRefused: If it is no plain file, or a curator's.
@@ -96,13 +89,7 @@ def new_file(path: Path, *, replace: bool) -> Iterator[Path]:
 
 
 def write_file(path: Path, content: bytes, *, replace: bool) -> None:
-    """Write a file whole or not at all.
-
-    Args:
-        path: Where to; folders are made.
-        content: Of the file.
-        replace: As for `new_file`.
-    """
+    """Write a file whole or not at all."""
     with new_file(path, replace=replace) as partial:
         partial.write_bytes(content)
 

@@ -18,11 +18,7 @@ NO_LIMIT: Final = 1e6
 
 
 def limit_text(epsilon: float) -> str:
-    """Return a budget in words.
-
-    Args:
-        epsilon: Of a budget.
-    """
+    """Return a budget in words."""
     return "no limit" if epsilon >= NO_LIMIT else f"{epsilon:g}"
 
 

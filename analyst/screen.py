@@ -24,11 +24,7 @@ class Screen:
 
     @classmethod
     def of(cls, arguments: argparse.Namespace) -> Screen:
-        """Return how a command line wants it.
-
-        Args:
-            arguments: Of a command.
-        """
+        """Return how a command line wants it."""
         return cls(as_json=arguments.json, quiet=arguments.quiet)
 
     def say(self, text: str) -> None:
@@ -52,12 +48,7 @@ class Screen:
 
 
 def table_text(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table: numbers to the right, as wide as it needs to be.
-
-    Args:
-        heads: One for each column.
-        rows: As many cells each.
-    """
+    """Return a table: numbers to the right, as wide as it needs to be."""
     if sys.stdout.isatty():
         return _rich_table(heads, rows)
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]

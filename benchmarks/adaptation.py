@@ -41,7 +41,7 @@ from analyst.adaptation.config import AdaptationRecipe, MoveSourceConfig
 from analyst.adaptation.load import load_adaptation
 from analyst.adaptation.loop import adapt
 from analyst.adaptation.networks import DomainClassifier
-from analyst.adaptation.session import Sitting, load_adapted, start_adaptation
+from analyst.adaptation.session import AdaptationOptions, load_adapted, start_adaptation
 from analyst.adaptation.source import read_public
 from analyst.adaptation.state import new_adaptation
 from analyst.generators.generator import ImageShape
@@ -98,13 +98,13 @@ def through_the_barrier(
         address = f"localhost:{curator.rpc.port}"
         try:
             with analyst.connect(address, credentials=credentials) as barrier:
-                sitting = Sitting(
+                options = AdaptationOptions(
                     out=Path(root) / "run",
                     source=source,
                     progress=Progress(io.StringIO()),
                     stop=StopRequest(),
                 )
-                start_adaptation(barrier, recipe, sitting)
+                start_adaptation(barrier, recipe, options)
                 spent = barrier.budget(recipe.training.dataset).spent
             return load_adapted(Path(root) / "run")[0], spent
         finally:

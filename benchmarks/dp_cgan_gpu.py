@@ -22,7 +22,7 @@ import json
 import shutil
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -38,7 +38,7 @@ AFTER_MINUTES = 10.0  # for samples and classifiers, after the training's time
 
 
 def train(job: Job) -> float:
-    """Train until the time is over; return the seconds of all sittings."""
+    """Train until the time is over; return the seconds of all sessions."""
     seconds = job.work / "seconds.json"
     before = json.loads(seconds.read_text()) if seconds.exists() else 0.0
     finished = job.work / "trained"
@@ -70,7 +70,7 @@ def finish(job: Job, arguments: argparse.Namespace) -> None:
     row = {
         "recipe": job.recipe,
         "changes": arguments.assignments,
-        "mechanism": asdict(recipe.mechanism),
+        "mechanism": recipe.mechanism.model_dump(),
         "seed": job.seed,
         "steps_declared": recipe.training.steps,
         "steps_done": steps_done(job),
@@ -87,7 +87,7 @@ def finish(job: Job, arguments: argparse.Namespace) -> None:
 
 
 def forget_measurements(job: Job) -> None:
-    """Remove what an earlier sitting measured of an earlier generator."""
+    """Remove what an earlier session measured of an earlier generator."""
     (job.work / "synthetic.npz").unlink(missing_ok=True)
     for folder in job.work.glob("evaluation-*"):
         shutil.rmtree(folder)

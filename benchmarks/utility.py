@@ -32,16 +32,17 @@ from pathlib import Path
 from utility_curator import serving, spent_epsilon, steward, test_file
 from utility_job import ROOT, Job, OutOfTimeError, run
 
-from analyst.evaluation import load_images, save_images
+from analyst.errors import RecipeError
 from analyst.evaluation.assess import assess
 from analyst.evaluation.charts import sample_grid
 from analyst.evaluation.classifier import PAPER_CLASSIFIERS
+from analyst.evaluation.image_file import load_images, save_images
 from analyst.evaluation.sample import sample_run
-from analyst.recipes import Recipe, RecipeError
+from analyst.recipes import Recipe
 
 
 def train(job: Job, recipe: Recipe) -> None:
-    """Train, or go on; the seconds of all sittings add up in a file."""
+    """Train, or go on; the seconds of all sessions add up in a file."""
     trained, seconds = job.work / "trained", job.work / "seconds.json"
     if trained.exists():
         return

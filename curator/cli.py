@@ -140,7 +140,7 @@ def _report(problem: Exception, where: str) -> int:
 
 def _is_ours(problem: Exception) -> bool:
     """Return whether this program made the error, and so wrote its text for whoever reads it."""
-    return type(problem).__module__.startswith("curator.")
+    return type(problem).__module__.startswith(("curator.", "audit."))
 
 
 def _place(arguments: Namespace, problem: Exception) -> str:

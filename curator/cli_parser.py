@@ -6,7 +6,7 @@ import argparse
 from importlib import metadata
 from pathlib import Path
 
-from curator.audit.names import CANARIES, TARGETS
+from audit import CANARIES, TARGETS
 from curator.cli_examples import EXAMPLES
 from curator.cli_parser_data import (
     Commands,

@@ -14,10 +14,6 @@ _AT_ONCE = 1000
 def accuracy(model: DomainClassifier, test: PublicImages) -> float:
     """Return the accuracy on labelled public images.
 
-    Args:
-        model: The classifier.
-        test: At the size that it was trained for.
-
     Returns:
         A share in [0, 1].
     """

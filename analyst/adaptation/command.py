@@ -8,18 +8,18 @@ import sys
 from analyst.adaptation.accuracy import accuracy
 from analyst.adaptation.curators import Reach
 from analyst.adaptation.load import load_adaptation
-from analyst.adaptation.outputs import adaptation_store
 from analyst.adaptation.session import (
-    Sitting,
+    AdaptationOptions,
     load_adapted,
     recipe_of,
     resume_adaptation,
     start_adaptation,
 )
 from analyst.adaptation.source import read_public
-from analyst.recipes.errors import RecipeError
+from analyst.errors import RecipeError
 from analyst.recipes.flags import read_overrides
 from analyst.screen import Screen
+from analyst.training.checkpoint import checkpoint_store
 from analyst.training.loop import Outcome
 from analyst.training.progress import Progress
 from analyst.training.stop import stop_on_signals
@@ -27,11 +27,6 @@ from analyst.training.stop import stop_on_signals
 
 def run_adaptation(arguments: argparse.Namespace, reach: Reach, screen: Screen) -> bool:
     """Adapt, or go on.
-
-    Args:
-        arguments: Of the command line.
-        reach: Reaches one curator, or several.
-        screen: Takes the answer.
 
     Returns:
         Whether the run is complete.
@@ -45,7 +40,7 @@ def run_adaptation(arguments: argparse.Namespace, reach: Reach, screen: Screen) 
         raise RecipeError(message, "Leave --set out; or start a new run.")
     progress = Progress(sys.stderr, quiet=screen.quiet)
     if arguments.resume:
-        _, manifest = adaptation_store(arguments.out).load()
+        _, manifest = checkpoint_store(arguments.out).load()
         recipe = recipe_of(manifest, arguments.out)
     else:
         manifest, recipe = None, load_adaptation(arguments.recipe, overrides)
@@ -53,11 +48,13 @@ def run_adaptation(arguments: argparse.Namespace, reach: Reach, screen: Screen) 
         reach(recipe, manifest, progress.say) as barrier,
         stop_on_signals(quiet=screen.quiet) as stop,
     ):
-        sitting = Sitting(out=arguments.out, source=arguments.source, progress=progress, stop=stop)
+        options = AdaptationOptions(
+            out=arguments.out, source=arguments.source, progress=progress, stop=stop
+        )
         if arguments.resume:
-            outcome = resume_adaptation(barrier, sitting)
+            outcome = resume_adaptation(barrier, options)
         else:
-            outcome = start_adaptation(barrier, recipe, sitting)
+            outcome = start_adaptation(barrier, recipe, options)
     completed = outcome is Outcome.COMPLETED
     how = "finished" if completed else "stopped; add --resume to go on"
     progress.say(f"{how}: the classifier is in {arguments.out}")
@@ -66,12 +63,7 @@ def run_adaptation(arguments: argparse.Namespace, reach: Reach, screen: Screen) 
 
 
 def run_adaptation_test(arguments: argparse.Namespace, screen: Screen) -> None:
-    """Measure an adapted classifier on public images.
-
-    Args:
-        arguments: Of the command line.
-        screen: Takes the answer.
-    """
+    """Measure an adapted classifier on public images."""
     model, shape = load_adapted(arguments.run)
     test = read_public(arguments.test, shape, part=arguments.part)
     share, count = accuracy(model, test), len(test.labels_N)

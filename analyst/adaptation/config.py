@@ -5,73 +5,15 @@ Nothing that carries privacy has a default. `session` holds what may change when
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
+from analyst.recipes.mechanisms import AdaptationMechanism
 from analyst.recipes.schema import AboutConfig, OptimizerConfig
-from analyst.recipes.size_facts import SizeFacts, rate_of
 
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
-class DpSwdFeaturesConfig:
-    """DP-SWD on features: public features are drawn to those of a fresh private sample."""
-
-    wire_name: ClassVar[str] = "dp-swd-features"
-    pays_per_step: ClassVar[bool] = True
-
-    kind: Literal["dp-swd-features"]
-    sampling_rate: Annotated[
-        float | None, Field(gt=0, le=1, description="probability of a unit to be in a step")
-    ] = None
-    expected_batch_size: Annotated[
-        float | None, Field(gt=0, description="instead of sampling_rate: that times nominal size")
-    ] = None
-    capacity: Annotated[
-        int | None, Field(ge=1, description="slots of the private sample [the data set's]")
-    ] = None
-    num_samples: Annotated[int, Field(ge=1, description="public rows (n); other slots are zero")]
-    num_projections: Annotated[int, Field(ge=1, description="fresh random directions a step (k)")]
-    architecture: Annotated[
-        Literal["lenet-features", "mlp-features"], Field(description="layers of the extractor")
-    ]
-    num_features: Annotated[int, Field(ge=1, description="features of an image (d)")]
-    clip_norm: Annotated[float, Field(gt=0, description="bound on the norm of features (R)")]
-    noise_multiplier: Annotated[float, Field(gt=0, description="noise std / R (z)")]
-    max_size: Annotated[
-        int, Field(ge=1, description="most units, at least what the data set declares")
-    ]
-    max_records_per_unit: Annotated[
-        int, Field(ge=1, description="most records of one unit, likewise; 1 without groups")
-    ]
-
-    @model_validator(mode="after")
-    def _check(self) -> DpSwdFeaturesConfig:
-        if (self.sampling_rate is None) == (self.expected_batch_size is None):
-            msg = "give either sampling_rate or expected_batch_size"
-            raise ValueError(msg)
-        return self
-
-    def parameters(self, facts: SizeFacts) -> dict[str, Any]:
-        """Return what is sent: the rate from the nominal size, the capacity from the data set."""
-        rate = self.sampling_rate
-        if rate is None and self.expected_batch_size is not None:
-            rate = rate_of(self.expected_batch_size, facts)
-        return {
-            "sampling_rate": rate,
-            "capacity": facts.capacity if self.capacity is None else self.capacity,
-            "num_samples": self.num_samples,
-            "num_projections": self.num_projections,
-            "architecture": self.architecture,
-            "num_features": self.num_features,
-            "clip_norm": self.clip_norm,
-            "noise_multiplier": self.noise_multiplier,
-            "max_size": self.max_size,
-            "max_records_per_unit": self.max_records_per_unit,
-        }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
@@ -117,7 +59,7 @@ class AdaptationTrainingConfig:
 
 @dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
 class AdaptationSessionConfig:
-    """What may differ from one sitting to the next without changing the result."""
+    """What may differ from one session to the next without changing the result."""
 
     checkpoint_every: Annotated[int, Field(ge=1, description="steps between checkpoints")] = 200
     metrics_every: Annotated[int, Field(ge=1, description="steps between metric lines")] = 20
@@ -131,7 +73,7 @@ class AdaptationRecipe:
     """One adaptation: a classifier of labelled public images, moved to a private target."""
 
     about: AboutConfig
-    mechanism: DpSwdFeaturesConfig
+    mechanism: AdaptationMechanism
     move: Annotated[MoveConfig, Field(discriminator="kind")]
     optimizer: OptimizerConfig
     training: AdaptationTrainingConfig

@@ -5,56 +5,43 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import cast
 
 from analyst.adaptation.config import AdaptationRecipe
-from analyst.adaptation.session import FeatureBarrierPort
+from analyst.errors import FederationError
 from analyst.training.checkpoint import Manifest
 from analyst.training.federation.config import FederationConfig
 from analyst.training.federation.connecting import ConnectMember, Say
-from analyst.training.federation.errors import FederationError
 from analyst.training.federation.folder import FederationFolder, check_one_run
-from analyst.training.federation.gathering import Gathering
-from analyst.training.federation.rule import Combine
-from analyst.training.ports import BarrierPort
+from analyst.training.federation.rounds import Combine
+from analyst.training.federation.setup import FederationSetup
+from analyst.training.run_source import Curator, FeatureRun, RunSource
 
 Reach = Callable[
-    [AdaptationRecipe, Manifest | None, Say], AbstractContextManager[FeatureBarrierPort]
+    [AdaptationRecipe, Manifest | None, Say], AbstractContextManager[RunSource[FeatureRun]]
 ]
 """Reaches them for a recipe, for a run that goes on if there is a manifest, and says problems."""
 
 
-def one_curator(connect: Callable[[], AbstractContextManager[BarrierPort]], out: Path) -> Reach:
-    """Return how one curator is reached.
-
-    Args:
-        connect: Reaches it.
-        out: Output directory; not one of several curators.
-    """
+def one_curator(connect: Callable[[], AbstractContextManager[Curator]], out: Path) -> Reach:
+    """Return how one curator is reached."""
 
     def reach(
         recipe: AdaptationRecipe, manifest: Manifest | None, say: Say
-    ) -> AbstractContextManager[FeatureBarrierPort]:
+    ) -> AbstractContextManager[RunSource[FeatureRun]]:
         del recipe, manifest, say
         check_one_run(out)
-        return cast("AbstractContextManager[FeatureBarrierPort]", connect())
+        return connect()
 
     return reach
 
 
 def several_curators(config: FederationConfig, connect: ConnectMember, out: Path) -> Reach:
-    """Return how several curators are reached.
-
-    Args:
-        config: All of them, and how they go together.
-        connect: Reaches one.
-        out: Output directory, where the federation and its certificates are kept.
-    """
+    """Return how several curators are reached."""
 
     def reach(
         recipe: AdaptationRecipe, manifest: Manifest | None, say: Say
-    ) -> AbstractContextManager[FeatureBarrierPort]:
-        gathering = Gathering(
+    ) -> AbstractContextManager[RunSource[FeatureRun]]:
+        setup = FederationSetup(
             config=config,
             connect=connect,
             folder=FederationFolder(out),
@@ -63,10 +50,10 @@ def several_curators(config: FederationConfig, connect: ConnectMember, out: Path
             say=say,
         )
         if manifest is not None:
-            return gathering.again(manifest)
+            return setup.resumed(manifest)
         if config.combine is Combine.SUM:
             message = f"{recipe.mechanism.kind} pays for every step and has no release to add"
             raise FederationError(message, "Choose --combine mean or round-robin.")
-        return gathering.anew(config.combine or Combine.MEAN)
+        return setup.new(config.combine or Combine.MEAN)
 
     return reach

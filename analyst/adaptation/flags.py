@@ -12,15 +12,7 @@ from analyst.training.federation.flags import add_rule
 def add_adapt(
     parser: argparse.ArgumentParser, add_connection: Callable[[argparse.ArgumentParser], None]
 ) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
-    """Add the two actions.
-
-    Args:
-        parser: Of `analyst adapt`.
-        add_connection: Adds how to reach a curator.
-
-    Returns:
-        Their parsers.
-    """
+    """Add the two actions."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     text = "train on labelled public images, drawn to a private set without labels"
     train = actions.add_parser("train", help=text, description=text, allow_abbrev=False)

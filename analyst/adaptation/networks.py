@@ -15,8 +15,8 @@ from safetensors.torch import save
 from torch import Tensor, nn
 from torch.nn.functional import affine_grid, grid_sample, max_pool2d, relu
 
-from analyst.adaptation.config import DpSwdFeaturesConfig
 from analyst.generators.generator import ImageShape, initialise
+from analyst.recipes.mechanisms import MechanismConfig
 
 Architecture = Literal["lenet-features", "mlp-features"]
 
@@ -119,12 +119,7 @@ class SourceMap(nn.Module):
     """
 
     def __init__(self, lens: LenetFeatures | MlpFeatures, shape: ImageShape) -> None:
-        """Start with the map that changes nothing but the size.
-
-        Args:
-            lens: With its weights.
-            shape: Of the target.
-        """
+        """Start with the map that changes nothing but the size."""
         super().__init__()
         self.lens = lens.requires_grad_(requires_grad=False)
         self.affine = nn.Parameter(torch.eye(2, 3))
@@ -143,7 +138,7 @@ def build_source_map(
     shape: ImageShape,
     some_NCHW: Tensor,
     *,
-    mechanism: DpSwdFeaturesConfig,
+    mechanism: MechanismConfig,
     seed: int,
 ) -> SourceMap:
     """Return the identity and a random lens.
@@ -181,13 +176,6 @@ def build_classifier(
 ) -> DomainClassifier:
     """Return a classifier with fresh weights.
 
-    Args:
-        architecture: Of the extractor.
-        shape: Size of the images and number of classes.
-        randomness: Where weights come from; it advances.
-        num_features: F.
-        clip_norm: R of the mechanism.
-
     Returns:
         The classifier, on the CPU.
     """
@@ -203,11 +191,7 @@ def build_classifier(
 
 
 def weight_bytes(extractor: nn.Module) -> bytes:
-    """Return the weights of an extractor in the safetensors layout.
-
-    Args:
-        extractor: g.
-    """
+    """Return the weights of an extractor in the safetensors layout."""
     return save(
         {
             name: parameter.detach().to("cpu", torch.float32).contiguous()

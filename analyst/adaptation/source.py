@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from analyst.evaluation.errors import ImageFileError
+from analyst.errors import ImageFileError
 from analyst.evaluation.image_file import load_images
 from analyst.generators.generator import ImageShape
 
@@ -46,9 +46,6 @@ def read_public(
         shape: Of the target.
         part: Which part of a file with both.
         resized: Whether images are brought to the target's size, bilinearly with antialiasing.
-
-    Returns:
-        The images.
 
     Raises:
         ImageFileError: If the file cannot be read, has other channels, or has other classes.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -17,8 +16,8 @@ from analyst.adaptation.networks import (
 )
 from analyst.generators.generator import ImageShape
 from analyst.training.ema import Ema
+from analyst.training.state import MOMENTS, adam, half_cosine
 
-_MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 _SOME = 2000  # images that fix the scale of a lens
 
 
@@ -58,21 +57,9 @@ def new_adaptation(
     Returns:
         A state that depends on these alone.
     """
-    randomness = torch.Generator().manual_seed(recipe.training.seed)
-    given, config = recipe.mechanism, recipe.optimizer
-    model = build_classifier(
-        given.architecture,
-        shape,
-        randomness,
-        num_features=given.num_features,
-        clip_norm=given.clip_norm,
-    )
-    optimizer = torch.optim.Adam(
-        model.parameters(),
-        lr=config.lr,
-        betas=(config.beta1, config.beta2),
-        weight_decay=config.weight_decay,
-    )
+    given = recipe.mechanism
+    model, randomness = new_classifier(recipe, shape)
+    optimizer = adam(model, recipe.optimizer)
     state = AdaptationState(model, Ema(model, recipe.training.ema_decay), optimizer, randomness)
     if isinstance(recipe.move, MoveSourceConfig):
         state.source_map = build_source_map(
@@ -86,22 +73,27 @@ def new_adaptation(
     return state
 
 
-def rate(recipe: AdaptationRecipe, num_updates: int) -> float:
-    """Return the learning rate after so many updates: constant, or a half cosine over all.
+def new_classifier(
+    recipe: AdaptationRecipe, shape: ImageShape
+) -> tuple[DomainClassifier, torch.Generator]:
+    """Return the classifier that a recipe starts from, and the randomness that goes on from it."""
+    randomness = torch.Generator().manual_seed(recipe.training.seed)
+    model = build_classifier(
+        recipe.mechanism.architecture,
+        shape,
+        randomness,
+        num_features=recipe.mechanism.num_features,
+        clip_norm=recipe.mechanism.clip_norm,
+    )
+    return model, randomness
 
-    Args:
-        recipe: Rate, kind of decay and number of updates.
-        num_updates: How many there were.
-    """
+
+def rate(recipe: AdaptationRecipe, num_updates: int) -> float:
+    """Return the learning rate after so many updates: constant, or a half cosine over all."""
     config = recipe.optimizer
     if config.decay == "constant":
         return config.lr
     return config.lr * half_cosine(num_updates / recipe.num_updates)
-
-
-def half_cosine(share: float) -> float:
-    """Return a factor that falls from 1 to 0 while `share` grows from 0 to 1."""
-    return 0.5 * (1 + math.cos(math.pi * share))
 
 
 def adaptation_tensors(state: AdaptationState) -> dict[str, Tensor]:
@@ -119,10 +111,6 @@ def adaptation_tensors(state: AdaptationState) -> dict[str, Tensor]:
 def load_adaptation_tensors(state: AdaptationState, tensors: dict[str, Tensor]) -> None:
     """Restore what `adaptation_tensors` returned into a state of the same recipe.
 
-    Args:
-        state: In place.
-        tensors: As saved.
-
     Raises:
         KeyError: If one is missing.
         RuntimeError: If one has another shape.
@@ -135,7 +123,7 @@ def load_adaptation_tensors(state: AdaptationState, tensors: dict[str, Tensor]) 
         if all(f"{part}-step.{name}" in tensors for name in trained):
             saved = optimizer.state_dict()
             saved["state"] = {
-                index: {moment: tensors[f"{part}-{moment}.{name}"] for moment in _MOMENTS}
+                index: {moment: tensors[f"{part}-{moment}.{name}"] for moment in MOMENTS}
                 for index, name in enumerate(trained)
             }
             optimizer.load_state_dict(saved)
@@ -143,11 +131,6 @@ def load_adaptation_tensors(state: AdaptationState, tensors: dict[str, Tensor]) 
 
 def load_module(module: nn.Module, tensors: dict[str, Tensor], *, part: str) -> None:
     """Restore only one module's weights.
-
-    Args:
-        module: In place.
-        tensors: What `adaptation_tensors` returned.
-        part: Its name; "ema" for the classifier's averages.
 
     Raises:
         KeyError: If one is missing.

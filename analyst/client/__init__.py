@@ -8,8 +8,8 @@ from analyst.lazy import lazily
 
 if TYPE_CHECKING:
     from analyst.client.barrier import Barrier, connect
-    from analyst.client.facts import Budget, DatasetFacts, Plan
     from analyst.client.run import Run
+    from analyst.facts import Budget, DatasetFacts, Plan
 else:
     __getattr__ = lazily(
         __name__,
@@ -18,7 +18,7 @@ else:
                 "Barrier",
                 "connect",
             ),
-            "analyst.client.facts": (
+            "analyst.facts": (
                 "Budget",
                 "DatasetFacts",
                 "Plan",

@@ -9,12 +9,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, final
 from weakref import WeakSet
 
+from analyst.client import messages
 from analyst.client.asked import choice_of, num_steps_of, text_of
 from analyst.client.channel import Connection
 from analyst.client.credentials import load_credentials
-from analyst.client.facts import Budget, DatasetFacts, Plan
-from analyst.client.run_summary import RunList
-from analyst.plan_question import PlanQuestion
+from analyst.facts import Budget, DatasetFacts, Plan, PlanQuestion, RunList
 from protos.weir.v1 import budget_pb2, dataset_pb2, release_pb2, run_pb2
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ class Barrier:
     def datasets(self) -> list[DatasetFacts]:
         """Return the data sets of this curator."""
         response = self._call("ListDatasets", dataset_pb2.ListDatasetsRequest())
-        return [DatasetFacts.of(message) for message in response.datasets]
+        return [messages.dataset_facts(message) for message in response.datasets]
 
     def describe(self, dataset: str) -> DatasetFacts:
         """Return the public facts of a data set.
@@ -118,7 +117,7 @@ class Barrier:
             dataset: Its name.
         """
         request = dataset_pb2.DescribeDatasetRequest(dataset=dataset)
-        return DatasetFacts.of(self._call("DescribeDataset", request))
+        return messages.dataset_facts(self._call("DescribeDataset", request))
 
     def budget(self, dataset: str) -> Budget:
         """Return what is left of a data set.
@@ -126,7 +125,8 @@ class Barrier:
         Args:
             dataset: Its name.
         """
-        return Budget.of(self._call("GetBudget", budget_pb2.GetBudgetRequest(dataset=dataset)))
+        request = budget_pb2.GetBudgetRequest(dataset=dataset)
+        return messages.budget(self._call("GetBudget", request))
 
     def plan(
         self,
@@ -163,7 +163,7 @@ class Barrier:
             request.num_steps = num_steps_of(num_steps)
         if epsilon is not None:
             request.epsilon = epsilon
-        return Plan.of(self._call("PlanRun", request))
+        return messages.plan(self._call("PlanRun", request))
 
     def plan_range(
         self,
@@ -199,7 +199,7 @@ class Barrier:
             request.epsilon = epsilon
         request.table.axis = _AXES[question.over]
         request.table.points = question.points
-        return Plan.of(self._call("PlanRun", request, seconds=_PLAN_SECONDS))
+        return messages.plan(self._call("PlanRun", request, seconds=_PLAN_SECONDS))
 
     def open_run(
         self,
@@ -243,7 +243,8 @@ class Barrier:
         Args:
             open_only: Leave out closed runs.
         """
-        return RunList.of(self._call("ListRuns", run_pb2.ListRunsRequest(open_only=open_only)))
+        request = run_pb2.ListRunsRequest(open_only=open_only)
+        return messages.run_list(self._call("ListRuns", request))
 
     def resume_run(self, run_id: str) -> Run:
         """Return a run at the step that the ledger says is next.

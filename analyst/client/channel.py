@@ -8,11 +8,11 @@ from typing import TypeVar, final
 
 import grpc
 
+from analyst.client.address import check_unix_socket, grpc_target, is_unix_socket
 from analyst.client.credentials import Credentials
 from analyst.client.diagnose import why_unreachable
 from analyst.client.refusals import unreachable
 from analyst.client.retry import persist
-from analyst.client.unix_socket import check_unix_socket, grpc_target, is_unix_socket
 from analyst.errors import BarrierClosed, CredentialsError
 from protos.weir.v1 import release_pb2, service_pb2_grpc
 

@@ -42,9 +42,6 @@ def encode_step(run_id: str, step: int, images: Tensor, labels: Tensor) -> relea
         images: (N, channels, height, width) in [-1, 1].
         labels: (N), class numbers.
 
-    Returns:
-        The message.
-
     Raises:
         BadBatch: If they are no tensors, or their types or shapes do not fit.
     """
@@ -82,9 +79,6 @@ def _check_batch(images: object, labels: object) -> None:
 def check_graph(images: Tensor) -> None:
     """Check that a gradient with respect to images would reach something.
 
-    Args:
-        images: Output of a generator.
-
     Raises:
         BadBatch: If they have no graph.
     """
@@ -116,9 +110,6 @@ def encode_feature_step(
         step: Counted from 1.
         features: (N, features), finite.
         weights: Of the extractor, as safetensors.
-
-    Returns:
-        The message.
     """
     rows = features.detach().to("cpu", torch.float32).contiguous().numpy()
     tensor = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_FLOAT32, shape=rows.shape)
@@ -135,7 +126,7 @@ def decode_gradient(response: release_pb2.StepResponse, like: Tensor) -> Tensor:
         like: The images, or features, that were sent.
 
     Returns:
-        The gradient, with the shape, type and device of `like`.
+        The gradient, with the shape, type and device of `like`; exact where that is float64.
 
     Raises:
         ProtocolError: If the answer does not fit the images.
@@ -143,7 +134,8 @@ def decode_gradient(response: release_pb2.StepResponse, like: Tensor) -> Tensor:
     blocks = [_numbers(block) for block in response.gradient]
     if not blocks or sum(numbers.size for numbers, _ in blocks) != like.numel():
         raise ProtocolError(*_MISUNDERSTOOD)
-    gradient, start = np.empty(like.numel(), dtype=np.float32), 0
+    precision = np.float64 if like.dtype == torch.float64 else np.float32
+    gradient, start = np.empty(like.numel(), dtype=precision), 0
     for numbers, grid in blocks:
         rows = gradient[start : start + numbers.size]
         np.multiply(numbers.ravel(), grid, out=rows, dtype=np.float64, casting="unsafe")
@@ -153,9 +145,6 @@ def decode_gradient(response: release_pb2.StepResponse, like: Tensor) -> Tensor:
 
 def released_values(block: release_pb2.GradientBlock) -> np.ndarray:
     """Decode one block exactly.
-
-    Args:
-        block: As received.
 
     Returns:
         float64 values in the shape of the block.

@@ -67,12 +67,6 @@ class ClientCertificate:
 def load_credentials(path: Path) -> Credentials:
     """Read a credentials file.
 
-    Args:
-        path: The file.
-
-    Returns:
-        The credentials.
-
     Raises:
         CredentialsError: If it is missing, not a credentials file, or its certificate has ended.
     """

@@ -14,7 +14,7 @@ from typing import Final
 
 from cryptography import x509
 
-from analyst.client.unix_socket import is_unix_socket
+from analyst.client.address import is_unix_socket
 
 _SECONDS: Final = 3.0
 _HTTP: Final = b"HTTP/1"

@@ -21,21 +21,11 @@ class InterruptedSteps:
         return len(self._steps) > 0
 
     def add(self, first: int, count: int) -> None:
-        """Remember steps whose answers will not be read.
-
-        Args:
-            first: The first of them.
-            count: How many were sent.
-        """
+        """Remember steps whose answers will not be read."""
         self._steps = range(self._steps.start if self else first, first + count)
 
     def settle(self, run_id: str, next_step: int) -> None:
-        """Name those that the ledger counts, once, and forget them all.
-
-        Args:
-            run_id: Of the run.
-            next_step: What the ledger says.
-        """
+        """Name those that the ledger counts, once, and forget them all."""
         counted = [str(step) for step in self._steps if step < next_step]
         self._steps = range(0)
         if counted:

@@ -54,12 +54,7 @@ UNAVAILABLE: Final[dict[str, type[CuratorUnavailable]]] = {
 
 
 def unreachable(target: str, why: str | None = None) -> CuratorUnreachable:
-    """Return the error for an address that does not answer.
-
-    Args:
-        target: HOST:PORT.
-        why: What was found wrong with it, if anything was.
-    """
+    """Return the error for an address that does not answer."""
     return CuratorUnreachable(
         f"No curator answers at {target}.{f' {why}' if why else ''}",
         "Check that 'curator serve' runs there, that host and port are right (client certificates "
@@ -71,10 +66,6 @@ def unreachable(target: str, why: str | None = None) -> CuratorUnreachable:
 
 def to_exception(error: grpc.RpcError, target: str) -> AnalystError:
     """Translate a failed call.
-
-    Args:
-        error: As gRPC raised it.
-        target: HOST:PORT, for messages.
 
     Returns:
         The typed exception; its words are the curator's constants or this client's.

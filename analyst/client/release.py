@@ -29,9 +29,6 @@ class DownloadedRelease:
     def of(cls, message: release_pb2.DownloadReleaseResponse) -> Self:
         """Return the release of a message.
 
-        Args:
-            message: As received.
-
         Returns:
             Its blocks joined along the first axis.
 

@@ -42,9 +42,6 @@ def persist(
         clock: Seconds.
         sleep: Waits so many seconds.
 
-    Returns:
-        What the attempt returned.
-
     Raises:
         AnalystError: As the curator refused, or `CuratorUnreachable` when patience ended.
     """

@@ -41,20 +41,13 @@ class StepStream:
         threading.Thread(target=self._watch, daemon=True, name="steps").start()
 
     def send(self, request: release_pb2.StepRequest) -> None:
-        """Send a step without waiting for its answer.
-
-        Args:
-            request: The step.
-        """
+        """Send a step without waiting for its answer."""
         self.num_waiting += 1
         for message in in_parts(request, self._part_bytes):
             self._requests.put(message)
 
     def receive(self) -> release_pb2.StepResponse:
         """Wait for the answer to the oldest step that has none.
-
-        Returns:
-            The answer.
 
         Raises:
             CuratorSilent: If no answer came in time.

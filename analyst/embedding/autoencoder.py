@@ -61,12 +61,7 @@ def split_release(
 
 
 def encode(weights: Mapping[str, Tensor], images_NCHW: Tensor) -> Tensor:
-    """Return codes [N, E] in (-1, 1); differentiable.
-
-    Args:
-        weights: Of `split_release`.
-        images_NCHW: Pixels in [-1, 1].
-    """
+    """Return codes [N, E] in (-1, 1); differentiable."""
 
     def layer(name: str, inputs: Tensor) -> Tensor:
         weight, bias = (weights[f"encoder.{name}.{kind}"].to(inputs) for kind in ("weight", "bias"))

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from typing import cast
 
 from analyst.embedding.sessions import (
-    ReleasingBarrier,
+    ReleasingCurator,
     download,
     open_for_release,
     resume_offline,
@@ -20,24 +20,18 @@ from analyst.recipes import load_recipe
 from analyst.recipes.flags import read_overrides
 from analyst.screen import Screen
 from analyst.training.loop import Outcome
-from analyst.training.ports import BarrierPort
 from analyst.training.progress import Progress
+from analyst.training.run_source import Curator
 from analyst.training.session import SessionOptions
 from analyst.training.stop import stop_on_signals
 
 
 def run_download(
     arguments: argparse.Namespace,
-    connect: Callable[[], AbstractContextManager[BarrierPort]],
+    connect: Callable[[], AbstractContextManager[Curator]],
     screen: Screen,
 ) -> None:
-    """Fetch a release, opening a run for it if a recipe is given.
-
-    Args:
-        arguments: Of the command line.
-        connect: Reaches the curator.
-        screen: Takes the answer.
-    """
+    """Fetch a release, opening a run for it if a recipe is given."""
     check_output(arguments.out, force=arguments.force)  # before anything is charged
     progress = Progress(sys.stderr, quiet=screen.quiet)
     with connect() as barrier:
@@ -46,7 +40,7 @@ def run_download(
             recipe = load_recipe(arguments.recipe, read_overrides(arguments))
             run_id = open_for_release(barrier, recipe, progress)
         embedding = download(
-            cast("ReleasingBarrier", barrier), run_id, arguments.out, force=arguments.force
+            cast("ReleasingCurator", barrier), run_id, arguments.out, force=arguments.force
         )
     classes, width = embedding.sums_KR.shape
     progress.say(f"wrote {width - 1:,} features of {classes} classes to {arguments.out}")
@@ -55,10 +49,6 @@ def run_download(
 
 def run_offline_training(arguments: argparse.Namespace, screen: Screen) -> bool:
     """Train on a saved embedding.
-
-    Args:
-        arguments: Of the command line.
-        screen: Takes the answer.
 
     Returns:
         Whether the run is complete.

@@ -17,10 +17,11 @@ from safetensors.torch import save
 from torch import Tensor
 
 from analyst.documents import STRICT, DocumentProblem, parsed
-from analyst.embedding.errors import EmbeddingError as EmbeddingError
+from analyst.errors import EmbeddingError as EmbeddingError
+from analyst.facts import ImageFacts
 from analyst.generators.generator import ImageShape
 from analyst.new_file import write_file
-from analyst.os_words import in_words
+from analyst.os_errors import explain_os_error
 
 _FORMAT = "weir-embedding-1"
 _TENSOR = "sums"
@@ -52,10 +53,15 @@ class SavedEmbedding:
     """The one release of a run, and how it is read."""
 
     run_id: str
-    dataset: dict[str, Any]  # public facts: name, channels, height, width, classes
+    dataset: dict[str, Any]  # of `ImageFacts`
     parameters: dict[str, Any]  # of the mechanism, as the curator keeps them
     sums_KR: Tensor  # float64: class-wise feature sums, then the count feature
     autoencoder: dict[str, Tensor] = field(default_factory=dict)  # released weights, by name
+
+    @property
+    def facts(self) -> ImageFacts:
+        """The public facts that were saved with it."""
+        return ImageFacts(**{**self.dataset, "classes": tuple(self.dataset["classes"])})
 
     @property
     def shape(self) -> ImageShape:
@@ -69,13 +75,7 @@ class SavedEmbedding:
 
 
 def save_embedding(path: Path, embedding: SavedEmbedding, *, force: bool = False) -> None:
-    """Write an embedding.
-
-    Args:
-        path: A name that ends in .safetensors.
-        embedding: What to keep.
-        force: Whether a file that exists is replaced.
-    """
+    """Write an embedding."""
     words = {
         "format": _FORMAT,
         "run_id": embedding.run_id,
@@ -89,9 +89,6 @@ def save_embedding(path: Path, embedding: SavedEmbedding, *, force: bool = False
 
 def load_embedding(path: Path) -> SavedEmbedding:
     """Read an embedding.
-
-    Args:
-        path: What `save_embedding` wrote.
 
     Returns:
         The same embedding, bit for bit.
@@ -117,7 +114,7 @@ def load_embedding(path: Path) -> SavedEmbedding:
         )
         num_classes = embedding.shape.num_classes
     except (OSError, MemoryError) as error:
-        words, remedy = in_words(error, str(path))
+        words, remedy = explain_os_error(error, str(path))
         message = f"cannot read the embedding {words}"
         raise EmbeddingError(message, remedy) from None
     except (ValueError, KeyError, TypeError, SafetensorError) as error:

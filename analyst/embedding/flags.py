@@ -13,15 +13,7 @@ from analyst.recipes.flags import add_recipe_flags
 def add_embedding(
     parser: argparse.ArgumentParser, add_connection: Callable[[argparse.ArgumentParser], None]
 ) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
-    """Add the two actions.
-
-    Args:
-        parser: Of `analyst embedding`.
-        add_connection: Adds how to reach a curator.
-
-    Returns:
-        Their parsers.
-    """
+    """Add the two actions."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     text = "fetch the one release of a run into a file"
     download = actions.add_parser("download", help=text, description=text, allow_abbrev=False)

@@ -25,10 +25,6 @@ _SCATTERING_STREAM = 32
 def feature_map(parameters: Mapping[str, Any], shape: ImageShape) -> FeatureMap:
     """Return the map that a run of the mechanism `mean-embedding` was opened with.
 
-    Args:
-        parameters: As the curator keeps them.
-        shape: Public facts of the data set.
-
     Returns:
         The map; scattering first where there are both. Of `dp-merf-ae` the map of codes [N, E].
     """

@@ -22,11 +22,7 @@ class EmbeddingObjective:
     """Answers gradients from a saved embedding as the curator would."""
 
     def __init__(self, embedding: SavedEmbedding) -> None:
-        """Draw the map's frequencies and divide sums by counts.
-
-        Args:
-            embedding: What was downloaded.
-        """
+        """Draw the map's frequencies and divide sums by counts."""
         self._map = feature_map(embedding.parameters, embedding.shape)
         self._means_KR = class_means(embedding).to(torch.float32)
 
@@ -57,9 +53,6 @@ class EmbeddingObjective:
 
 def class_means(embedding: SavedEmbedding) -> Tensor:
     """Return noisy mean embeddings [K, R]; a noisy count is not let below twice its noise.
-
-    Args:
-        embedding: What was downloaded.
 
     Returns:
         float64 rows.

@@ -5,38 +5,16 @@ Nothing is charged: what was released may be used as often as one likes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, NoReturn, Self, final
+from typing import Any, NoReturn, final
 
 from torch import Tensor
 
-from analyst.embedding.file import EmbeddingError, SavedEmbedding
+from analyst.embedding.file import SavedEmbedding
 from analyst.embedding.objective import EmbeddingObjective
-from analyst.errors import RunClosed
-from analyst.recipes import RecipeError
+from analyst.errors import EmbeddingError, RecipeError, RunClosed
+from analyst.facts import ImageFacts
 
 _MECHANISMS = ("mean-embedding", "dp-merf-ae")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OfflineFacts:
-    """The public facts that were saved with the embedding."""
-
-    name: str
-    channels: int
-    height: int
-    width: int
-    classes: tuple[str, ...]
-    nominal_size: int
-    capacity: int
-    epsilon: float
-    delta: float
-
-    @classmethod
-    def of(cls, dataset: dict[str, Any]) -> Self:
-        """Return the facts of a saved description."""
-        return cls(**{**dataset, "classes": tuple(dataset["classes"])})
 
 
 @final
@@ -46,13 +24,7 @@ class OfflineRun:
     spent_epsilon = 0.0
 
     def __init__(self, embedding: SavedEmbedding, *, num_steps: int, next_step: int) -> None:
-        """Start at a step.
-
-        Args:
-            embedding: What was downloaded.
-            num_steps: Declared steps.
-            next_step: From 1.
-        """
+        """Start at a step."""
         self._objective = _objective(embedding)
         self.run_id = embedding.run_id
         self.budget_epsilon = embedding.dataset["epsilon"]
@@ -83,29 +55,20 @@ class OfflineBarrier:
     def __init__(
         self, embedding: SavedEmbedding, *, reached: tuple[int, int] | None = None
     ) -> None:
-        """Take an embedding.
-
-        Args:
-            embedding: What was downloaded.
-            reached: To resume: the declared steps and the next one, from the checkpoint.
-        """
+        """Take an embedding."""
         self._embedding = embedding
         self._reached = reached
-        self.autoencoder: Mapping[str, Tensor] = embedding.autoencoder
 
-    def describe(self, dataset: str) -> OfflineFacts:
+    def describe(self, dataset: str) -> ImageFacts:
         """Return the facts that were saved.
 
         Args:
             dataset: Must be the embedding's data set.
 
-        Returns:
-            The facts.
-
         Raises:
             EmbeddingError: If it is another data set's.
         """
-        facts = OfflineFacts.of(self._embedding.dataset)
+        facts = self._embedding.facts
         if dataset != facts.name:
             message = f"this embedding is of '{facts.name}', not of '{dataset}'"
             raise EmbeddingError(message, f"Add --dataset {facts.name}, or take its own embedding.")
@@ -160,9 +123,6 @@ class OfflineBarrier:
 
     def resume_run(self, run_id: str) -> OfflineRun:
         """Return the run of a checkpoint.
-
-        Args:
-            run_id: As the checkpoint says.
 
         Returns:
             The run at the checkpoint's step.

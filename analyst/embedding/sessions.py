@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
@@ -12,38 +13,29 @@ from torch import Tensor
 from analyst.embedding.autoencoder import split_release
 from analyst.embedding.file import SavedEmbedding, load_embedding, save_embedding
 from analyst.embedding.offline import OfflineBarrier
-from analyst.recipes import Recipe, RecipeError
+from analyst.errors import RecipeError
+from analyst.recipes import Recipe
+from analyst.training.checkpoint import checkpoint_store
 from analyst.training.loop import Stop
-from analyst.training.outputs import checkpoint_store
-from analyst.training.ports import BarrierPort
 from analyst.training.progress import Progress
+from analyst.training.run_source import Curator
 from analyst.training.session import SessionOptions, SessionResult, resume_session, run_session
+
+if TYPE_CHECKING:
+    from analyst.client.release import DownloadedRelease
 
 _MECHANISMS = ("mean-embedding", "dp-merf-ae")
 
 
-class ReleasePort(Protocol):
-    """The one release of a run."""
-
-    @property
-    def run_id(self) -> str: ...  # noqa: D102 - the name says it
-    @property
-    def dataset(self) -> str: ...  # noqa: D102
-    @property
-    def parameters(self) -> dict[str, Any]: ...  # noqa: D102
-    @property
-    def values(self) -> Tensor: ...  # noqa: D102
-
-
-class ReleasingBarrier(BarrierPort, Protocol):
+class ReleasingCurator(Curator, Protocol):
     """A curator that hands out releases."""
 
-    def download_release(self, run_id: str) -> ReleasePort:
+    def download_release(self, run_id: str) -> DownloadedRelease:
         """Return what a run released when it opened."""
         ...
 
 
-def open_for_release(barrier: BarrierPort, recipe: Recipe, progress: Progress) -> str:
+def open_for_release(barrier: Curator, recipe: Recipe, progress: Progress) -> str:
     """Open a run for its release alone; this is where the recipe's cost is charged.
 
     Args:
@@ -74,7 +66,7 @@ def open_for_release(barrier: BarrierPort, recipe: Recipe, progress: Progress) -
 
 
 def download(
-    barrier: ReleasingBarrier, run_id: str, path: Path, *, force: bool = False
+    barrier: ReleasingCurator, run_id: str, path: Path, *, force: bool = False
 ) -> SavedEmbedding:
     """Fetch the release of a run and write it to a file.
 
@@ -83,12 +75,9 @@ def download(
         run_id: A run of yours; it may be closed.
         path: Where to write.
         force: Whether a file that exists is replaced.
-
-    Returns:
-        What was written.
     """
     release = barrier.download_release(run_id)
-    facts, sums_KR = _facts(barrier, release.dataset), release.values
+    facts, sums_KR = barrier.describe(release.dataset).to_dict(), release.values
     weights: dict[str, Tensor] = {}
     if "code_width" in release.parameters:
         shape = SavedEmbedding(
@@ -117,13 +106,11 @@ def train_offline(
         options: Where to write and what to start from.
         progress: The screen.
         stop: Asked between steps.
-
-    Returns:
-        How it ended.
     """
     _allow_short_products(recipe.session.device)
-    barrier = OfflineBarrier(load_embedding(path))
-    return run_session(barrier, recipe, options, progress, stop)
+    embedding = load_embedding(path)
+    options = replace(options, decoder=embedding.autoencoder)
+    return run_session(OfflineBarrier(embedding), recipe, options, progress, stop)
 
 
 def resume_offline(
@@ -133,18 +120,7 @@ def resume_offline(
     progress: Progress,
     stop: Stop,
 ) -> SessionResult:
-    """Go on with a training on a saved embedding; here the checkpoint knows the next step.
-
-    Args:
-        path: The saved embedding.
-        overrides: Changed `session` values, by dotted key.
-        options: Where the run is.
-        progress: The screen.
-        stop: Asked between steps.
-
-    Returns:
-        How it ended.
-    """
+    """Go on with a training on a saved embedding; here the checkpoint knows the next step."""
     _, manifest = checkpoint_store(options.out).load()
     reached = (manifest.num_steps, manifest.next_step)
     _allow_short_products(str(overrides.get("session.device", "cpu")))
@@ -159,18 +135,3 @@ def _allow_short_products(device: str) -> None:
     """
     if device.startswith("cuda"):
         torch.set_float32_matmul_precision("high")
-
-
-def _facts(barrier: BarrierPort, name: str) -> dict[str, Any]:
-    facts = barrier.describe(name)
-    return {
-        "name": facts.name,
-        "channels": facts.channels,
-        "height": facts.height,
-        "width": facts.width,
-        "classes": list(facts.classes),
-        "nominal_size": facts.nominal_size,
-        "capacity": facts.capacity,
-        "epsilon": facts.epsilon,
-        "delta": facts.delta,
-    }

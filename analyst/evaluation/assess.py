@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from analyst.errors import EvaluationError
 from analyst.evaluation.distances import frechet_distance, inception_score
-from analyst.evaluation.errors import EvaluationError
 from analyst.evaluation.image_file import LabelledImages
 from analyst.evaluation.inception import Inception
 from analyst.evaluation.lenet import is_small_and_grey, lenet_features, train_lenet

@@ -26,3 +26,4 @@ SUITE_CLASSIFIERS: tuple[Classifier, ...] = (
 )
 Suite = Literal["papers", "gs-wgan"]
 Format = Literal["npz", "folder", "idx"]
+EXTRA = "Install the extra: pip install 'weir-dp[evaluation]'."

@@ -16,11 +16,12 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
+from analyst.errors import ImageFileError
 from analyst.evaluation.choices import PAPER_CLASSIFIERS as PAPER_CLASSIFIERS
 from analyst.evaluation.choices import SUITE_CLASSIFIERS as SUITE_CLASSIFIERS
 from analyst.evaluation.choices import Classifier as Classifier
 from analyst.evaluation.choices import Flat, Network
-from analyst.evaluation.image_file import ImageFileError, LabelledImages
+from analyst.evaluation.image_file import LabelledImages
 from analyst.evaluation.networks import NetworkClassifier
 from analyst.evaluation.suite import build_flat
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 
 from analyst.device import check_device
+from analyst.errors import EvaluationError
 from analyst.evaluation.assess import assess
+from analyst.evaluation.choices import EXTRA
 from analyst.evaluation.classifier import (
     PAPER_CLASSIFIERS,
     SUITE_CLASSIFIERS,
     Classifier,
     evaluate,
 )
-from analyst.evaluation.errors import EXTRA, EvaluationError
 from analyst.evaluation.export import export_images
 from analyst.evaluation.image_file import load_images
 from analyst.evaluation.inception import NO_WEIGHTS, Inception
@@ -27,17 +28,13 @@ NO_PUBLIC = "no nearest-neighbour check: give --public FILE.npz, real images tha
 def run_evaluate(arguments: argparse.Namespace, screen: Screen) -> None:
     """Evaluate a synthetic set.
 
-    Args:
-        arguments: As `analyst.config` parses them.
-        screen: Takes the answer.
-
     Raises:
         EvaluationError: If a package, a file or a device is missing.
     """
     check_device(arguments.device, EvaluationError)
     if arguments.out is not None:
         _check_report_packages()
-        from analyst.evaluation.report import report_files
+        from analyst.evaluation.html_report import report_files
 
         for name in ("evaluation.json", *report_files(_classifiers(arguments))):
             check_output(arguments.out / name, force=arguments.force)
@@ -78,7 +75,7 @@ def run_evaluate(arguments: argparse.Namespace, screen: Screen) -> None:
         return
     force = arguments.force
     save_evaluation(arguments.out / "evaluation.json", evaluation, force=force)
-    from analyst.evaluation.report import ReportInputs, write_report  # here: needs the extra
+    from analyst.evaluation.html_report import ReportInputs, write_report  # here: needs the extra
 
     inputs = ReportInputs(synthetic=synthetic, public=public, run=run, others=others, notes=notes)
     screen.show(f"\nwrote {write_report(arguments.out, evaluation, inputs, force=force)}")

@@ -19,10 +19,11 @@ from typing import assert_never
 import numpy as np
 from PIL import Image
 
+from analyst.errors import ImageFileError
 from analyst.evaluation.choices import Format
-from analyst.evaluation.image_file import ImageFileError, LabelledImages, save_images
+from analyst.evaluation.image_file import LabelledImages, save_images
 from analyst.new_file import check_place
-from analyst.os_words import naming
+from analyst.os_errors import naming
 
 _FOLDER_NAME = re.compile(r"[^\W_]([\w .+-]*[\w+-])?")
 

@@ -69,10 +69,5 @@ def add_export(parser: argparse.ArgumentParser) -> None:
 
 
 def add_force(parser: argparse._ActionsContainer, text: str) -> None:
-    """Add the option that lets a command replace what exists.
-
-    Args:
-        parser: Of the command, or a group of it.
-        text: What is replaced.
-    """
+    """Add the option that lets a command replace what exists."""
     parser.add_argument("--force", action="store_true", help=text)

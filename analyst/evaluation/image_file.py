@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from analyst.documents import DocumentProblem
-from analyst.evaluation.errors import ImageFileError as ImageFileError
+from analyst.errors import ImageFileError as ImageFileError
 from analyst.evaluation.npz import DAMAGED, NpzFile
 from analyst.new_file import new_file
-from analyst.os_words import in_words
+from analyst.os_errors import explain_os_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,7 @@ class LabelledImages:
 
 
 def save_images(path: Path, data: LabelledImages, *, force: bool = False) -> None:
-    """Write an NPZ file; one channel is written without its axis.
-
-    Args:
-        path: Where to; directories are made.
-        data: Images and labels.
-        force: Whether a file that exists is replaced.
-    """
+    """Write an NPZ file; one channel is written without its axis."""
     images = data.images[:, 0] if data.images.shape[1] == 1 else data.images
     with new_file(path, replace=force) as partial, partial.open("wb") as file:
         named: dict[str, Any] = {"classes": np.array(data.classes)} if data.classes else {}
@@ -52,10 +46,6 @@ def save_images(path: Path, data: LabelledImages, *, force: bool = False) -> Non
 
 def load_images(path: Path, *, part: Literal["train", "test"] = "train") -> LabelledImages:
     """Read an NPZ file.
-
-    Args:
-        path: A file as in the module's docstring.
-        part: Which part of a file with both.
 
     Returns:
         Its images with a channel axis, and its labels.
@@ -73,7 +63,7 @@ def load_images(path: Path, *, part: Literal["train", "test"] = "train") -> Labe
             classes = archive.array("classes") if "classes" in archive else no_names
             run_id = archive.array("run_id") if "run_id" in archive else no_run
     except (OSError, MemoryError) as error:
-        words, remedy = in_words(error, str(path))
+        words, remedy = explain_os_error(error, str(path))
         message = f"cannot read images from {words}"
         raise ImageFileError(message, remedy) from None
     except DocumentProblem as problem:

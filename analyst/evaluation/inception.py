@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from analyst.evaluation.errors import EvaluationError
+from analyst.errors import EvaluationError
 from analyst.evaluation.image_file import LabelledImages
 
 _AT_ONCE = 100
@@ -38,10 +38,6 @@ class Inception:
 
     def __init__(self, path: Path, *, device: str = "cpu") -> None:
         """Load the file.
-
-        Args:
-            path: A TorchScript file as in the module's docstring.
-            device: A torch device.
 
         Raises:
             EvaluationError: If it cannot be loaded.

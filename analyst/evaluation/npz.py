@@ -53,9 +53,6 @@ class NpzFile:
     def array(self, name: str) -> np.ndarray:
         """Unpack an array.
 
-        Args:
-            name: Of the array.
-
         Raises:
             DocumentProblem: If it is not there, or has too many bytes.
         """

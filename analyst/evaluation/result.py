@@ -10,9 +10,9 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, TypeAdapter
 
 from analyst.documents import STRICT, DocumentProblem, parsed, read_bounded
+from analyst.errors import EvaluationError
 from analyst.evaluation.assess import Assessment
 from analyst.evaluation.classifier import Report
-from analyst.evaluation.errors import EvaluationError
 from analyst.new_file import write_file
 
 FORMAT = "weir-evaluation-1"
@@ -82,13 +82,7 @@ def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def save_evaluation(path: Path, evaluation: Evaluation, *, force: bool = False) -> None:
-    """Write JSON; directories are made.
-
-    Args:
-        path: Where to.
-        evaluation: What was measured.
-        force: Whether a file that exists is replaced.
-    """
+    """Write JSON; directories are made."""
     content = json.dumps(evaluation_json(evaluation), indent=1, allow_nan=False) + "\n"
     write_file(path, content.encode(), replace=force)
 
@@ -106,12 +100,6 @@ def point_of(evaluation: Evaluation) -> Point | None:
 
 def load_point(path: Path) -> Point:
     """Read an evaluation for the curve.
-
-    Args:
-        path: What `save_evaluation` wrote.
-
-    Returns:
-        Its point.
 
     Raises:
         EvaluationError: If it is not an evaluation, or does not know what its generator cost.

@@ -10,10 +10,10 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 from analyst.certificate import Verified, certificate_text, check_certificate
 from analyst.documents import STRICT, DocumentProblem, parsed, read_lines
-from analyst.evaluation.errors import EvaluationError
+from analyst.errors import EvaluationError
 from analyst.evaluation.image_file import LabelledImages
 from analyst.evaluation.result import Privacy
-from analyst.training.outputs import checkpoint_store
+from analyst.training.checkpoint import checkpoint_store
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,9 +85,6 @@ def read_run_folder(directory: Path) -> RunFolder:
 
     Args:
         directory: The directory, of which an open run has no certificate yet; or a certificate.
-
-    Returns:
-        What is there.
 
     Raises:
         EvaluationError: If it is no such directory, or its metrics are damaged.

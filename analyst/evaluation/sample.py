@@ -9,11 +9,11 @@ import numpy as np
 import torch
 
 from analyst.evaluation.image_file import LabelledImages
-from analyst.generators import build_generator, generate
+from analyst.generators.generator import build_generator
+from analyst.generators.sampling import generate
 from analyst.recipes import recipe_from_dict
-from analyst.training.checkpoint import CheckpointError
+from analyst.training.checkpoint import image_shape, must_fit_recipe, read_run
 from analyst.training.grid import to_pixels
-from analyst.training.outputs import image_shape, read_run
 from analyst.training.state import load_generator
 
 Weights = Literal["ema", "generator"]
@@ -33,20 +33,14 @@ def sample_run(
 
     Returns:
         Bytes [N, C, H, W], labels [N], the names of the data set's classes, and the run.
-
-    Raises:
-        CheckpointError: If there is no run, or no whole checkpoint.
     """
     tensors, manifest = read_run(directory)
     recipe = recipe_from_dict(manifest.recipe, origin=f"the recipe in {directory}")
     shape = image_shape(manifest.dataset)
     randomness = torch.Generator().manual_seed(seed)
     model = build_generator(recipe.generator, shape, randomness)
-    try:
+    with must_fit_recipe(directory):
         load_generator(model, tensors, part=weights)
-    except ValueError as error:
-        message = f"the checkpoint in {directory} does not fit its recipe: {error}"
-        raise CheckpointError(message, "Restore the directory from a backup.") from None
     images, labels = generate(model.to(device), count, randomness)
     classes = tuple(map(str, manifest.dataset["classes"]))
     return LabelledImages(

@@ -27,8 +27,8 @@ from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from analyst.evaluation.choices import Flat
-from analyst.evaluation.errors import EXTRA, EvaluationError
+from analyst.errors import EvaluationError
+from analyst.evaluation.choices import EXTRA, Flat
 
 
 class FlatClassifier(Protocol):
@@ -80,10 +80,5 @@ _BUILDERS: Mapping[Flat, Callable[[int], FlatClassifier]] = {
 
 
 def build_flat(name: Flat, seed: int) -> FlatClassifier:
-    """Return an untrained classifier.
-
-    Args:
-        name: Which one.
-        seed: Of those that draw.
-    """
+    """Return an untrained classifier."""
     return _BUILDERS[name](seed)

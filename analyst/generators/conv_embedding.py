@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from analyst.generators.configs import ConvEmbeddingConfig
-from analyst.generators.generator import ImageShape, Latent
+from analyst.generators.generator import ConditionalGenerator, ImageShape
 from analyst.generators.sizes import crop, num_doublings, seed_size
 
 _LONGEST_SEED = 8
@@ -22,17 +22,14 @@ _LEAST_DOUBLINGS = 2
 
 
 @final
-class ConvEmbeddingGenerator(nn.Module):
+class ConvEmbeddingGenerator(ConditionalGenerator):
     """From 1 x 1 to a map of at most 8 x 8, then doubled until it covers the image."""
 
     batch_dependent = True
 
     def __init__(self, config: ConvEmbeddingConfig, shape: ImageShape) -> None:
         """Build the layers for `shape`."""
-        super().__init__()
-        self.latent: Latent = config.latent
-        self.latent_dim = config.latent_dim
-        self.num_classes = shape.num_classes
+        super().__init__(config, shape)
         self._shape = shape
         doublings = num_doublings(shape, seed_side=_LONGEST_SEED, least=_LEAST_DOUBLINGS)
         channels = config.width << doublings

@@ -16,13 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from analyst.generators.configs import DcganConfig
-from analyst.generators.generator import ImageShape, Latent
+from analyst.generators.generator import ConditionalGenerator, ImageShape
 
 _SHRINK = 4  # two layers of stride 2
 
 
 @final
-class DcganGenerator(nn.Module):
+class DcganGenerator(ConditionalGenerator):
     """Three transposed convolutions and a convolution, from 1 x 1 to H x W."""
 
     batch_dependent = True
@@ -37,14 +37,11 @@ class DcganGenerator(nn.Module):
         Raises:
             ValueError: If height or width is not a multiple of 4.
         """
-        super().__init__()
+        super().__init__(config, shape)
         if shape.height % _SHRINK or shape.width % _SHRINK:
             size = f"{shape.height}x{shape.width}"
             msg = f"dcgan needs sides that are multiples of {_SHRINK}, not {size}"
             raise ValueError(msg)
-        self.latent: Latent = config.latent
-        self.latent_dim = config.latent_dim
-        self.num_classes = shape.num_classes
         width = config.width
         seed = (shape.height // _SHRINK, shape.width // _SHRINK)
         self.embedding = nn.Embedding(shape.num_classes, config.embedding_dim)

@@ -17,23 +17,20 @@ from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
 from analyst.generators.configs import DecodedConfig
-from analyst.generators.generator import ConditionalGenerator, ImageShape, Latent
+from analyst.generators.generator import ConditionalGenerator, ImageShape
 
 _SLOPE = 0.2
 
 
 @final
-class DecodedGenerator(nn.Module):
+class DecodedGenerator(ConditionalGenerator):
     """Latent and label embedding through hidden layers to a code, then through a fixed decoder."""
 
     batch_dependent = False
 
     def __init__(self, config: DecodedConfig, shape: ImageShape) -> None:
         """Build the layers for `shape`."""
-        super().__init__()
-        self.latent: Latent = config.latent
-        self.latent_dim = config.latent_dim
-        self.num_classes = shape.num_classes
+        super().__init__(config, shape)
         self._image = (shape.channels, shape.height, shape.width)
         self.embedding = nn.Embedding(shape.num_classes, config.embedding_dim)
         layers: list[nn.Module] = []
@@ -62,9 +59,6 @@ class DecodedGenerator(nn.Module):
     def take_decoder(self, weights: Mapping[str, Tensor]) -> None:
         """Copy released weights into the decoder.
 
-        Args:
-            weights: By the names of the release.
-
         Raises:
             ValueError: If one is missing or has another size than the recipe says.
         """
@@ -79,11 +73,6 @@ class DecodedGenerator(nn.Module):
 
 def sent_rows(model: ConditionalGenerator, latents_NZ: Tensor, labels_N: Tensor) -> Tensor:
     """Return the rows whose gradient is asked: images, or codes where a decoder makes images.
-
-    Args:
-        model: Any generator.
-        latents_NZ: Latents.
-        labels_N: Labels.
 
     Returns:
         Images [N, C, H, W], or codes [N, E].

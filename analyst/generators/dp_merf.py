@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from analyst.generators.configs import DpMerfConfig
-from analyst.generators.generator import ImageShape, Latent
+from analyst.generators.generator import ConditionalGenerator, ImageShape
 
 _GROWTH = 4  # two upsamplings by 2
 _KERNEL = 5
@@ -23,7 +23,7 @@ _HIDDEN = 200
 
 
 @final
-class DpMerfGenerator(nn.Module):
+class DpMerfGenerator(ConditionalGenerator):
     """Code and one-hot label to H/4 x W/4 features, upsampled twice."""
 
     batch_dependent = True
@@ -38,14 +38,11 @@ class DpMerfGenerator(nn.Module):
         Raises:
             ValueError: If height or width is not a multiple of 4.
         """
-        super().__init__()
+        super().__init__(config, shape)
         if shape.height % _GROWTH or shape.width % _GROWTH:
             size = f"{shape.height}x{shape.width}"
             msg = f"dp-merf needs sides that are multiples of {_GROWTH}, not {size}"
             raise ValueError(msg)
-        self.latent: Latent = config.latent
-        self.latent_dim = config.latent_dim
-        self.num_classes = shape.num_classes
         width = config.width
         seed = (width, shape.height // _GROWTH, shape.width // _GROWTH)
         flat = seed[0] * seed[1] * seed[2]

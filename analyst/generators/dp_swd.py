@@ -15,24 +15,21 @@ import torch
 from torch import Tensor, nn
 
 from analyst.generators.configs import DpSwdConfig
-from analyst.generators.generator import ImageShape, Latent
+from analyst.generators.generator import ConditionalGenerator, ImageShape
 from analyst.generators.sizes import crop, seed_size
 
 _DOUBLINGS = 4
 
 
 @final
-class DpSwdGenerator(nn.Module):
+class DpSwdGenerator(ConditionalGenerator):
     """Code and one-hot label to 8 width x H/16 x W/16, doubled four times."""
 
     batch_dependent = True
 
     def __init__(self, config: DpSwdConfig, shape: ImageShape) -> None:
         """Build the layers for `shape`."""
-        super().__init__()
-        self.latent: Latent = config.latent
-        self.latent_dim = config.latent_dim
-        self.num_classes = shape.num_classes
+        super().__init__(config, shape)
         self._shape = shape
         channels = config.width << (_DOUBLINGS - 1)
         inputs = config.latent_dim + shape.num_classes

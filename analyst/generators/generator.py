@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from importlib import import_module
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import ParametrizationList, is_parametrized
 
-from analyst.generators.class_norm import ClassBatchNorm2d
-from analyst.generators.configs import Latent as Latent
+from analyst.generators.configs import AnyGeneratorConfig, Latent
+from analyst.generators.normalisation import ClassBatchNorm2d
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,17 +31,47 @@ class ImageShape:
     num_classes: int
 
 
-class ConditionalGenerator(Protocol):
+class ConditionalGenerator(nn.Module):
     """A torch module that turns latents and labels into images in [-1, 1]."""
 
-    latent: Latent
-    latent_dim: int
-    num_classes: int
-    batch_dependent: bool  # true if an image depends on the other rows of its batch
+    batch_dependent: ClassVar[bool]  # true if an image depends on the other rows of its batch
 
-    def __call__(self, latents_NZ: Tensor, labels_N: Tensor) -> Tensor:
-        """Return images [N, C, H, W] in [-1, 1]."""
-        ...
+    def __init__(self, config: AnyGeneratorConfig, shape: ImageShape) -> None:
+        """Take what every generator has; subclasses add layers."""
+        super().__init__()
+        self.latent: Latent = config.latent
+        self.latent_dim = config.latent_dim
+        self.num_classes = shape.num_classes
+
+    if TYPE_CHECKING:
+
+        def __call__(self, latents_NZ: Tensor, labels_N: Tensor) -> Tensor:
+            """Return images [N, C, H, W] in [-1, 1]."""
+            ...
+
+
+def build_generator(
+    config: AnyGeneratorConfig, shape: ImageShape, randomness: torch.Generator
+) -> ConditionalGenerator:
+    """Build a generator on the CPU.
+
+    Args:
+        config: Which generator, and its sizes.
+        shape: Public facts of the data set.
+        randomness: Source of the initial weights; it advances.
+
+    Returns:
+        A module whose weights depend on `randomness` alone.
+
+    Raises:
+        ValueError: If the generator cannot produce `shape`.
+    """
+    file, _, name = config.module.partition(".")
+    kind: type[ConditionalGenerator] = getattr(import_module(f"analyst.generators.{file}"), name)
+    with torch.device("meta"):
+        module = kind(config, shape)
+    initialise(module, randomness)
+    return module
 
 
 def draw_latents(

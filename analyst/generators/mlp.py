@@ -13,21 +13,18 @@ import torch
 from torch import Tensor, nn
 
 from analyst.generators.configs import MlpConfig
-from analyst.generators.generator import ImageShape, Latent
+from analyst.generators.generator import ConditionalGenerator, ImageShape
 
 
 @final
-class MlpGenerator(nn.Module):
+class MlpGenerator(ConditionalGenerator):
     """Latent and label embedding through hidden layers to tanh pixels."""
 
     batch_dependent = False
 
     def __init__(self, config: MlpConfig, shape: ImageShape) -> None:
         """Build the layers for `shape`."""
-        super().__init__()
-        self.latent: Latent = config.latent
-        self.latent_dim = config.latent_dim
-        self.num_classes = shape.num_classes
+        super().__init__(config, shape)
         self._image = (shape.channels, shape.height, shape.width)
         self.embedding = nn.Embedding(shape.num_classes, config.embedding_dim)
         layers: list[nn.Module] = []

@@ -15,11 +15,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate, relu
 
-from analyst.generators.class_norm import ClassBatchNorm2d
 from analyst.generators.configs import ResidualConfig
-from analyst.generators.generator import ImageShape, Latent
+from analyst.generators.generator import ConditionalGenerator, ImageShape
+from analyst.generators.normalisation import ClassBatchNorm2d, spectral_norm
 from analyst.generators.sizes import crop, num_doublings, seed_size
-from analyst.generators.spectral import spectral_norm
 
 _LONGEST_SEED = 4
 
@@ -48,17 +47,14 @@ class UpBlock(nn.Module):
 
 
 @final
-class ResidualGenerator(nn.Module):
+class ResidualGenerator(ConditionalGenerator):
     """A linear layer to a map of at most 4 x 4, then up-blocks until it covers the image."""
 
     batch_dependent = True
 
     def __init__(self, config: ResidualConfig, shape: ImageShape) -> None:
         """Build the layers for `shape`."""
-        super().__init__()
-        self.latent: Latent = config.latent
-        self.latent_dim = config.latent_dim
-        self.num_classes = shape.num_classes
+        super().__init__(config, shape)
         self._shape = shape
         doublings = num_doublings(shape, seed_side=_LONGEST_SEED, least=1)
         self._seed = (config.width, *seed_size(shape, doublings))

@@ -10,14 +10,15 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from analyst.generators.catalogue import Generator
-from analyst.generators.generator import draw_latents
+from analyst.generators.generator import ConditionalGenerator, draw_latents
 
 SAMPLING_ROWS_PER_CLASS = 20
 
 
 @torch.no_grad()
-def generate(model: Generator, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def generate(
+    model: ConditionalGenerator, count: int, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
     """Generate `count` images with balanced labels.
 
     Every batch has the same size and is balanced, so that a generator that normalises over its

@@ -8,38 +8,14 @@ from __future__ import annotations
 
 import argparse
 import tomllib
-from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any
 
-from pydantic.fields import FieldInfo
-
-from analyst.generators.configs import GENERATOR_CONFIGS
-from analyst.recipes.errors import RecipeError
-from analyst.recipes.mechanisms import MechanismConfig
-from analyst.recipes.schema import OptimizerConfig, SessionConfig, TrainingConfig
+from analyst.errors import RecipeError
+from analyst.recipes.keys import RecipeKey, all_keys
 
 _PREFIX = "recipe:"
-_SECTIONS: Mapping[str, tuple[type, ...]] = {
-    "mechanism": get_args(MechanismConfig),
-    "generator": GENERATOR_CONFIGS,
-    "optimizer": (OptimizerConfig,),
-    "training": (TrainingConfig,),
-    "session": (SessionConfig,),
-}
 _BARE = ("training", "session")
 _COMMA_SEPARATED = ("mechanism.bandwidths", "mechanism.scattering_bandwidths")
-
-
-def recipe_keys() -> dict[str, str]:
-    """Return every key that an option can set, with its meaning."""
-    keys: dict[str, str] = {}
-    for section, classes in _SECTIONS.items():
-        for cls in classes:
-            fields: dict[str, FieldInfo] = cls.__pydantic_fields__  # type: ignore[attr-defined]
-            for name, field in fields.items():
-                if name != "kind":
-                    keys[f"{section}.{name}"] = _help(field)
-    return keys
 
 
 def flag_of(key: str) -> str:
@@ -59,10 +35,15 @@ def add_recipe_flags(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="set any key of the recipe; may be repeated",
     )
-    groups = {section: parser.add_argument_group(f"recipe: {section}") for section in _SECTIONS}
-    for key, text in recipe_keys().items():
-        groups[key.partition(".")[0]].add_argument(
-            flag_of(key), dest=_PREFIX + key, metavar="VALUE", help=text.replace("%", "%%")
+    groups: dict[str, argparse._ArgumentGroup] = {}
+    for key in {one.path: one for one in all_keys()}.values():  # the last that means it
+        if key.section not in groups:
+            groups[key.section] = parser.add_argument_group(f"recipe: {key.section}")
+        groups[key.section].add_argument(
+            flag_of(key.path),
+            dest=_PREFIX + key.path,
+            metavar="VALUE",
+            help=_help(key).replace("%", "%%"),
         )
 
 
@@ -108,8 +89,6 @@ def _value(text: str) -> Any:
         return text
 
 
-def _help(field: FieldInfo) -> str:
-    text = field.description or ""
-    if field.is_required() or field.default is None:
-        return text
-    return f"{text} [{field.default}]"
+def _help(key: RecipeKey) -> str:
+    default = "" if key.default in (None, []) else f" [{key.default}]"
+    return f"{key.sentence}{default}"

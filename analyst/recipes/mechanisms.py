@@ -1,271 +1,279 @@
-"""What an analyst asks of the curator, one class per mechanism; the wire names are the field names.
+"""The mechanism section of a recipe, by the JSON schemas that the curator's specifications make.
 
-Nothing that carries privacy has a default: a recipe states it or does not load.
+`mechanisms.json` is generated, and checked by `make lint`: every name, type, range and default is
+typed once, at the curator. `sentences.json` says what each key means. What is written here is what
+only the analyst knows: a batch size in place of a rate, which labels a step has, and what it costs
+in words.
 
 Shapes: N rows of a batch.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, assert_never
-
-from pydantic import ConfigDict, Field, model_validator
-from pydantic.dataclasses import dataclass
-
-from analyst.generators.labels import balanced_labels
-from analyst.recipes.adversarial_sinkhorn import AdversarialDpSinkhornConfig
-from analyst.recipes.dp_cgan import DpCganConfig
-from analyst.recipes.dp_merf_ae import DpMerfAeConfig
-from analyst.recipes.gs_wgan import (
-    GsWganDecoupledConfig,
-    GsWganMeanConfig,
-    GsWganRoundRobinConfig,
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache, reduce
+from operator import or_
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    Protocol,
+    Self,
+    TypeAlias,
 )
-from analyst.recipes.pate import GPateConfig, PateGanConfig
-from analyst.recipes.size_facts import SizeFacts, rate_of
+
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+
+from analyst.errors import RecipeError
+from analyst.generators.labels import balanced_labels
+from analyst.recipes.json_schema import read_data, type_of
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-_STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
+ADAPTATION: Final = "dp-swd-features"
+"""The one mechanism that is asked about features, so that no generator is trained by it."""
+
+_EACH_SHARD = "every step asks a network of each shard, which hold all records; it is charged"
+_FRESH_SAMPLE = "every step reads a fresh private sample and is charged"
+_RELEASED_ONCE = "one release is charged when the run opens; its steps are free"
+_OF_THE_SAMPLES: Final = ("num_debias", "num_fakes", "num_labelled")  # no more than num_samples
+_ALL_OR_NONE: Final = ("adaptive_threshold", "adaptive_decay", "adaptive_grace")
 
 
-class BatchFacts(SizeFacts, Protocol):
-    """The public facts of a data set that a batch or a parameter may depend on."""
+class SizeFacts(Protocol):
+    """The public facts of a data set that a parameter may depend on."""
 
     @property
-    def classes(self) -> tuple[str, ...]:
-        """Names of the classes."""
+    def nominal_size(self) -> int:
+        """The public size that sampling rates refer to."""
+        ...
+
+    @property
+    def capacity(self) -> int:
+        """Rows that a private batch is padded to."""
         ...
 
 
-def _check_one_rate(sampling_rate: float | None, expected_batch_size: float | None) -> None:
-    """Check that the rate is given in one way.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Mechanism:
+    """What the analyst knows of a mechanism beside its schema; `cost` may name its parameters."""
+
+    cost: str = "every step is charged"
+    pays_per_step: bool = True
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # of a recipe; all of it is sent
+
+
+_MECHANISMS: Final[Mapping[str, _Mechanism]] = {
+    "adversarial-dp-sinkhorn": _Mechanism(cost=_EACH_SHARD),
+    "dp-cgan": _Mechanism(
+        cost="every step updates a critic with {critic_steps} fresh samples, and is charged"
+    ),
+    "dp-merf-ae": _Mechanism(cost=_RELEASED_ONCE, pays_per_step=False),
+    "dp-sinkhorn": _Mechanism(cost=_FRESH_SAMPLE),
+    "dp-swd": _Mechanism(cost=_FRESH_SAMPLE),
+    "dp-swd-features": _Mechanism(
+        cost="every step reads a fresh private sample without its labels, and is charged"
+    ),
+    "g-pate": _Mechanism(cost=_EACH_SHARD),
+    "gs-wgan-decoupled": _Mechanism(
+        cost="every step asks one critic, drawn in secret, and is charged"
+    ),
+    "gs-wgan-mean": _Mechanism(
+        cost="every step asks all critics, which hold all records, and is charged"
+    ),
+    "gs-wgan-round-robin": _Mechanism(
+        cost="every step asks the next critic; a round of them is charged in advance"
+    ),
+    "mean-embedding": _Mechanism(
+        cost=_RELEASED_ONCE, pays_per_step=False, defaults={"num_features": 0, "bandwidths": ()}
+    ),
+    "pate-gan": _Mechanism(cost=_EACH_SHARD),
+}
+
+
+class MechanismConfig(BaseModel):
+    """What a recipe asks of the curator; each mechanism has a subclass made of its schema.
+
+    Nothing that carries privacy has a default: a recipe states it or does not load.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    pays_per_step: ClassVar[bool]
+    cost_in_words: ClassVar[str]
+    sent: ClassVar[frozenset[str]]  # the parameters that the curator takes
+
+    kind: str
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    @property
+    def wire_name(self) -> str:
+        """The mechanism's name at the curator."""
+        return self.kind
+
+    @property
+    def cost(self) -> str:
+        """What this mechanism pays for, in one sentence."""
+        return self.cost_in_words.format(**dict(self))
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        """Check what no schema of one key can say.
+
+        Raises:
+            ValueError: If two keys do not go together.
+        """
+        stated = dict(self)
+        if {"sampling_rate", "expected_batch_size"} <= stated.keys() and (
+            (self.sampling_rate is None) == (self.expected_batch_size is None)
+        ):
+            msg = "give either sampling_rate or expected_batch_size"
+            raise ValueError(msg)
+        for part in _OF_THE_SAMPLES:
+            if part in stated and stated[part] > stated["num_samples"]:
+                msg = f"{part} must not exceed num_samples"
+                raise ValueError(msg)
+        missing = [stated.get(name) is None for name in _ALL_OR_NONE]
+        if any(missing) and not all(missing):
+            msg = f"{', '.join(_ALL_OR_NONE)}: all of them or none"
+            raise ValueError(msg)
+        if "feature_map" in stated:
+            _check_feature_map(stated)
+        return self
+
+    def parameters(self, facts: SizeFacts) -> dict[str, Any]:
+        """Return what is sent: a rate by the nominal size, and if need be the set's capacity."""
+        stated = dict(self)
+        sent = {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in stated.items()
+            if name in self.sent
+        }
+        if "sampling_rate" in self.sent and sent.get("sampling_rate") is None:
+            sent["sampling_rate"] = rate_of(stated["expected_batch_size"], facts)
+        if "capacity" in self.sent and sent["capacity"] is None:
+            sent["capacity"] = facts.capacity
+        return sent
+
+    def draw_labels(self, num_classes: int, generator: torch.Generator) -> Tensor:
+        """Return labels [N] of a step, balanced; further rows repeat the first labels.
+
+        Args:
+            num_classes: Of the data set.
+            generator: The source of randomness; it advances.
+        """
+        import torch  # here: recipes are read without it
+
+        stated = dict(self)
+        if "images_per_class" in stated:
+            num_rows = stated["images_per_class"] * num_classes
+            return balanced_labels(num_rows, num_classes, generator)
+        labels_N = balanced_labels(stated["num_samples"], num_classes, generator)
+        return torch.cat([labels_N, labels_N[: stated.get("num_debias", 0)]])
+
+
+def rate_of(expected_batch_size: float, facts: SizeFacts) -> float:
+    """Return the sampling rate of an expected batch, by the nominal size.
+
+    Args:
+        expected_batch_size: Records of a sample, on average.
+        facts: Of the data set.
 
     Raises:
-        ValueError: If it is given in both, or in none.
+        RecipeError: If it is more than there are.
     """
-    if (sampling_rate is None) == (expected_batch_size is None):
-        msg = "give either sampling_rate or expected_batch_size"
+    if expected_batch_size > facts.nominal_size:
+        message = (
+            f"expected_batch_size {expected_batch_size:g} is more than the data set's nominal "
+            f"{facts.nominal_size:,}"
+        )
+        remedy = "Give a smaller --mechanism-expected-batch-size; 'analyst budget' shows the rate."
+        raise RecipeError(message, remedy)
+    return expected_batch_size / facts.nominal_size
+
+
+def _check_feature_map(stated: Mapping[str, Any]) -> None:
+    """Check that a map has the features that it is made of, and no others.
+
+    Raises:
+        ValueError: If it does not.
+    """
+    name = stated["feature_map"]
+    if (name != "scattering-rff") != (stated["num_features"] > 0):
+        msg = "num_features belongs to the feature maps rff and mix"
+        raise ValueError(msg)
+    if (name != "rff") != (stated["num_scattering_features"] > 0):
+        msg = "num_scattering_features belongs to the feature maps scattering-rff and mix"
         raise ValueError(msg)
 
 
-def _sampling(config: DpSinkhornConfig | DpSwdConfig, facts: BatchFacts) -> dict[str, Any]:
-    """Return the rate, by the nominal size if need be, and the capacity, else the data set's."""
-    rate = config.sampling_rate
-    if rate is None and config.expected_batch_size is not None:
-        rate = rate_of(config.expected_batch_size, facts)
-    capacity = facts.capacity if config.capacity is None else config.capacity
-    return {"sampling_rate": rate, "capacity": capacity}
+def _defaults(schema: Mapping[str, Any], known: _Mechanism) -> dict[str, Any]:
+    """Return what a key has that a recipe leaves out; a list that need not be stated is empty."""
+    left_out = schema["properties"].keys() - set(schema["required"])
+    stated = {name: schema["properties"][name].get("default", ()) for name in left_out}
+    return stated | dict(known.defaults)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
-class DpSinkhornConfig:
-    """DP-Sinkhorn: every step compares the batch with a fresh private sample."""
+def _keys(schema: Mapping[str, Any], known: _Mechanism) -> dict[str, tuple[Any, Any]]:
+    """Return the keys of a recipe with type and default: the parameters, and what they come from.
 
-    wire_name: ClassVar[str] = "dp-sinkhorn"
-    pays_per_step: ClassVar[bool] = True
+    A batch size takes the place of a rate, or, where it is sent too, its only place. The capacity
+    may be left to the data set.
+    """
+    defaults = _defaults(schema, known)
+    keys = {
+        name: (type_of(rule), defaults.get(name, ...))
+        for name, rule in schema["properties"].items()
+    }
+    if "sampling_rate" in keys:
+        keys["capacity"] = (keys["capacity"][0] | None, None)
+        rate = keys.pop("sampling_rate")[0]
+        if "expected_batch_size" not in keys:
+            batch = Annotated[float, Field(gt=0)] | None
+            keys |= {"sampling_rate": (rate | None, None), "expected_batch_size": (batch, None)}
+    if not known.pays_per_step:
+        keys["images_per_class"] = (Annotated[int, Field(ge=1)], ...)
+    return keys
 
-    kind: Literal["dp-sinkhorn"]
-    sampling_rate: Annotated[
-        float | None, Field(gt=0, le=1, description="probability of a record to be in a step")
-    ] = None
-    expected_batch_size: Annotated[
-        float | None, Field(gt=0, description="instead of sampling_rate: that times nominal size")
-    ] = None
-    capacity: Annotated[
-        int | None, Field(ge=1, description="rows of the padded private batch [the data set's]")
-    ] = None
-    num_samples: Annotated[int, Field(ge=1, description="generated rows that meet the records (n)")]
-    num_debias: Annotated[int, Field(ge=0, description="further rows for the self term (n')")]
-    clip_norm: Annotated[float, Field(gt=0, description="bound on the norm of the gradient (C)")]
-    noise_multiplier: Annotated[float, Field(gt=0, description="noise std / sensitivity (z)")]
-    reg: Annotated[float, Field(gt=0, description="entropic regularisation, in units of cost")]
-    l1_weight: Annotated[float, Field(ge=0, description="weight of the L1 part of the cost (m)")]
-    label_scale: Annotated[float, Field(ge=0, description="scale of the one-hot labels (alpha)")]
-    schedule: Annotated[
-        Literal["published", "converged"], Field(description="iterations of the solver")
+
+@cache
+def mechanism_config(name: str) -> type[MechanismConfig]:
+    """Return the section of a recipe that asks for one mechanism."""
+    schema, sentences = read_data("mechanisms.json")[name], read_data("sentences.json")
+    known = _MECHANISMS.get(name, _Mechanism())
+    fields: dict[str, Any] = {"kind": (Literal[name], ...)}
+    for key, (annotation, default) in _keys(schema, known).items():
+        sentence = schema["properties"].get(key, {}).get("description")
+        sentence = sentence or (sentences["any"] | sentences.get(name, {})).get(key)
+        fields[key] = (annotation, Field(default, description=sentence))
+    made = create_model(f"MechanismConfig[{name}]", __base__=MechanismConfig, **fields)
+    made.pays_per_step, made.cost_in_words = known.pays_per_step, known.cost
+    made.sent = frozenset(schema["properties"])
+    return made
+
+
+def mechanism_names() -> list[str]:
+    """Return the names of all mechanisms that a recipe may ask for, sorted."""
+    return sorted(read_data("mechanisms.json"))
+
+
+if TYPE_CHECKING:
+    GeneratorMechanism: TypeAlias = MechanismConfig
+    AdaptationMechanism: TypeAlias = MechanismConfig
+else:
+    GeneratorMechanism = Annotated[
+        reduce(or_, (mechanism_config(one) for one in mechanism_names() if one != ADAPTATION)),
+        Field(discriminator="kind"),
     ]
+    """Every mechanism that a generator is trained by."""
 
-    @model_validator(mode="after")
-    def _check(self) -> DpSinkhornConfig:
-        _check_one_rate(self.sampling_rate, self.expected_batch_size)
-        if self.num_debias > self.num_samples:
-            msg = "num_debias must not exceed num_samples"
-            raise ValueError(msg)
-        return self
-
-    def parameters(self, facts: BatchFacts) -> dict[str, Any]:
-        """Return what is sent: the rate from the nominal size, the capacity from the data set."""
-        return {
-            **_sampling(self, facts),
-            "num_samples": self.num_samples,
-            "num_debias": self.num_debias,
-            "clip_norm": self.clip_norm,
-            "noise_multiplier": self.noise_multiplier,
-            "reg": self.reg,
-            "l1_weight": self.l1_weight,
-            "label_scale": self.label_scale,
-            "schedule": self.schedule,
-        }
-
-    def draw_labels(self, num_classes: int, generator: torch.Generator) -> Tensor:
-        """Return labels [n + n']: balanced, and the further rows repeat the first n' labels."""
-        import torch  # here: recipes are read without it
-
-        labels_N = balanced_labels(self.num_samples, num_classes, generator)
-        return torch.cat([labels_N, labels_N[: self.num_debias]])
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
-class MeanEmbeddingConfig:
-    """DP-MERF: one released mean embedding, then every gradient is free."""
-
-    wire_name: ClassVar[str] = "mean-embedding"
-    pays_per_step: ClassVar[bool] = False
-
-    kind: Literal["mean-embedding"]
-    feature_map: Annotated[
-        Literal["rff", "scattering-rff", "mix"],
-        Field(description="random Fourier features of pixels, of their scattering, or of both"),
-    ] = "rff"
-    num_features: Annotated[int, Field(ge=0, description="features of pixels")] = 0
-    bandwidths: Annotated[
-        tuple[Annotated[float, Field(gt=0)], ...],
-        Field(description="kernel scales of pixels in [-1, 1], comma separated"),
-    ] = ()
-    num_scattering_features: Annotated[int, Field(ge=0, description="features of scattering")] = 0
-    scattering_bandwidths: Annotated[
-        tuple[Annotated[float, Field(gt=0)], ...],
-        Field(description="kernel scales of scattering of pixels in [0, 1], comma separated"),
-    ] = ()
-    scattering_share: Annotated[
-        float, Field(gt=0, lt=1, description="part of the squared norm, in 'mix'")
-    ] = 0.6
-    feature_seed: Annotated[int, Field(ge=0, description="public seed of the features")]
-    noise_multiplier: Annotated[float, Field(gt=0, description="noise std / sensitivity (z)")]
-    count_scale: Annotated[float, Field(gt=0, description="weight of the class-count feature")]
-    images_per_class: Annotated[
-        int, Field(ge=1, description="generated images per class and step (not sent)")
-    ]
-
-    @model_validator(mode="after")
-    def _check(self) -> MeanEmbeddingConfig:
-        if (self.feature_map != "scattering-rff") != (self.num_features > 0):
-            msg = "num_features belongs to the feature maps rff and mix"
-            raise ValueError(msg)
-        if (self.feature_map != "rff") != (self.num_scattering_features > 0):
-            msg = "num_scattering_features belongs to the feature maps scattering-rff and mix"
-            raise ValueError(msg)
-        return self
-
-    def parameters(self, facts: BatchFacts) -> dict[str, Any]:  # noqa: ARG002 - one signature
-        """Return what is sent."""
-        return {
-            "feature_map": self.feature_map,
-            "num_features": self.num_features,
-            "bandwidths": list(self.bandwidths),
-            "num_scattering_features": self.num_scattering_features,
-            "scattering_bandwidths": list(self.scattering_bandwidths),
-            "scattering_share": self.scattering_share,
-            "feature_seed": self.feature_seed,
-            "noise_multiplier": self.noise_multiplier,
-            "count_scale": self.count_scale,
-        }
-
-    def draw_labels(self, num_classes: int, generator: torch.Generator) -> Tensor:
-        """Return labels [images_per_class * classes], balanced."""
-        return balanced_labels(self.images_per_class * num_classes, num_classes, generator)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
-class DpSwdConfig:
-    """DP-SWD: every step compares noised projections with those of a fresh private sample."""
-
-    wire_name: ClassVar[str] = "dp-swd"
-    pays_per_step: ClassVar[bool] = True
-
-    kind: Literal["dp-swd"]
-    sampling_rate: Annotated[
-        float | None, Field(gt=0, le=1, description="probability of a unit to be in a step")
-    ] = None
-    expected_batch_size: Annotated[
-        float | None, Field(gt=0, description="instead of sampling_rate: that times nominal size")
-    ] = None
-    capacity: Annotated[
-        int | None, Field(ge=1, description="slots of the private sample [the data set's]")
-    ] = None
-    num_samples: Annotated[int, Field(ge=1, description="generated rows (n); other slots are zero")]
-    num_projections: Annotated[int, Field(ge=1, description="fresh random directions a step (k)")]
-    clip_norm: Annotated[float, Field(gt=0, description="bound on the norm of each row (R)")]
-    label_scale: Annotated[float, Field(ge=0, description="size of the label in a row")]
-    origin: Annotated[
-        Literal["black", "grey", "white"], Field(description="the image that is a row of zeros")
-    ]
-    noise_multiplier: Annotated[float, Field(gt=0, description="noise std / R (z)")]
-    max_size: Annotated[
-        int, Field(ge=1, description="most units, at least what the data set declares")
-    ]
-    max_records_per_unit: Annotated[
-        int, Field(ge=1, description="most records of one unit, likewise; 1 without groups")
-    ]
-
-    @model_validator(mode="after")
-    def _check(self) -> DpSwdConfig:
-        _check_one_rate(self.sampling_rate, self.expected_batch_size)
-        return self
-
-    def parameters(self, facts: BatchFacts) -> dict[str, Any]:
-        """Return what is sent: the rate from the nominal size, the capacity from the data set."""
-        return {
-            **_sampling(self, facts),
-            "num_samples": self.num_samples,
-            "num_projections": self.num_projections,
-            "clip_norm": self.clip_norm,
-            "label_scale": self.label_scale,
-            "origin": self.origin,
-            "noise_multiplier": self.noise_multiplier,
-            "max_size": self.max_size,
-            "max_records_per_unit": self.max_records_per_unit,
-        }
-
-    def draw_labels(self, num_classes: int, generator: torch.Generator) -> Tensor:
-        """Return labels [n], balanced."""
-        return balanced_labels(self.num_samples, num_classes, generator)
-
-
-MechanismConfig = (
-    AdversarialDpSinkhornConfig
-    | DpCganConfig
-    | DpMerfAeConfig
-    | DpSinkhornConfig
-    | DpSwdConfig
-    | GPateConfig
-    | GsWganDecoupledConfig
-    | GsWganMeanConfig
-    | GsWganRoundRobinConfig
-    | MeanEmbeddingConfig
-    | PateGanConfig
-)
-
-
-def describe_cost(mechanism: MechanismConfig) -> str:
-    """Say in one sentence what this mechanism pays for."""
-    match mechanism:
-        case DpSinkhornConfig() | DpSwdConfig():
-            return "every step reads a fresh private sample and is charged"
-        case DpCganConfig(critic_steps=updates):
-            return f"every step updates a critic with {updates} fresh samples, and is charged"
-        case GsWganMeanConfig():
-            return "every step asks all critics, which hold all records, and is charged"
-        case GsWganDecoupledConfig():
-            return "every step asks one critic, drawn in secret, and is charged"
-        case GsWganRoundRobinConfig():
-            return "every step asks the next critic; a round of them is charged in advance"
-        case AdversarialDpSinkhornConfig() | GPateConfig() | PateGanConfig():
-            return "every step asks a network of each shard, which hold all records; it is charged"
-        case DpMerfAeConfig() | MeanEmbeddingConfig():
-            return "one release is charged when the run opens; its steps are free"
-        case _:
-            assert_never(mechanism)
+    AdaptationMechanism = mechanism_config(ADAPTATION)

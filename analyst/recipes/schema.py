@@ -10,9 +10,8 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from analyst.generators.configs import DecodedConfig, GeneratorConfig
-from analyst.recipes.dp_merf_ae import DpMerfAeConfig
-from analyst.recipes.mechanisms import MechanismConfig
+from analyst.generators.configs import GeneratorConfig
+from analyst.recipes.mechanisms import GeneratorMechanism
 
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -55,7 +54,7 @@ class TrainingConfig:
 
 @dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
 class SessionConfig:
-    """What may differ from one sitting to the next without changing the result."""
+    """What may differ from one session to the next without changing the result."""
 
     device: Annotated[str, Field(description="torch device of the generator")] = "cpu"
     cuda_graph: Annotated[
@@ -83,7 +82,7 @@ class Recipe:
     """One training run."""
 
     about: AboutConfig
-    mechanism: Annotated[MechanismConfig, Field(discriminator="kind")]
+    mechanism: GeneratorMechanism
     generator: GeneratorConfig
     optimizer: OptimizerConfig
     training: TrainingConfig
@@ -98,10 +97,10 @@ class Recipe:
             )
             raise ValueError(msg)
         generator, mechanism = self.generator, self.mechanism
-        if isinstance(generator, DecodedConfig) != isinstance(mechanism, DpMerfAeConfig):
+        if (generator.kind == "decoded") != (mechanism.kind == "dp-merf-ae"):
             msg = "the generator 'decoded' and the mechanism 'dp-merf-ae' go together"
             raise ValueError(msg)
-        if isinstance(generator, DecodedConfig) and isinstance(mechanism, DpMerfAeConfig):
+        if generator.kind == "decoded":
             for name in ("hidden_width", "code_width"):
                 if getattr(generator, name) != getattr(mechanism, name):
                     msg = f"generator.{name} and mechanism.{name} must be the same"

@@ -18,8 +18,8 @@ from typing import Final, final
 import torch
 from torch import Tensor
 
+from analyst.errors import RecipeError
 from analyst.generators.decoded import sent_rows
-from analyst.recipes import RecipeError
 from analyst.training.state import TrainingState
 
 _WARM_UPS: Final = 3  # algorithms are chosen and memory is found before anything is captured

@@ -1,46 +1,93 @@
-"""Checkpoints that survive a power cut: safetensors for numbers, JSON for words, never pickle.
+"""Checkpoints that survive a power cut: safetensors for numbers, JSON for the rest, never pickle.
 
 A checkpoint is two files. The tensors are written first, then the manifest that names their
 SHA-256; both go to a temporary file, are synced and renamed. Only the manifest makes a checkpoint
 exist, so a process killed at any moment leaves the previous one whole. The ledger, not a
-checkpoint, knows which step of a run is next.
+checkpoint, knows which step of a run is next. Its owner may have edited a manifest, or copied a
+checkpoint in part, so what is read is checked.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar, final
+from typing import Annotated, Any, Final, Literal, Self, TypeVar, final
 
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from analyst.documents import DocumentProblem, parsed, read_bounded
+from analyst.documents import STRICT, DocumentProblem, parsed, read_bounded
+from analyst.errors import CheckpointError as CheckpointError
+from analyst.generators.generator import ImageShape
 from analyst.new_file import write_file
-from analyst.os_words import in_words
-from analyst.training.checkpoint_words import WORDS, Words
-from analyst.training.errors import CheckpointError as CheckpointError
+from analyst.os_errors import explain_os_error
 
 _MOST_BYTES = 1 << 24
+_MOST_NUMBERS: Final = 1 << 26  # of one image
+_MOST: Final = (1 << 63) - 1
+_LONGEST_ID: Final = 1 << 14  # of several curators all ids are joined
 _STEM = "checkpoint-"
 _Read = TypeVar("_Read")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Manifest:
-    """The words of a checkpoint."""
+class _Dataset(BaseModel):
+    """The public facts that are read again; a classifier has no classes of its target."""
 
-    run_id: str
-    num_updates: int
-    next_step: int  # as the ledger said when this was written; the ledger may be ahead
-    num_steps: int
+    model_config = STRICT
+
+    name: str
+    channels: Annotated[int, Field(ge=1)]
+    height: Annotated[int, Field(ge=1)]
+    width: Annotated[int, Field(ge=1)]
+    classes: Annotated[list[str], Field(min_length=1)] | None = None
+    source_sha256: str | None = None
+
+    @model_validator(mode="after")
+    def _is_of_images(self) -> Self:
+        if math.prod((self.channels, self.height, self.width)) > _MOST_NUMBERS:
+            msg = "no image has so many pixels"
+            raise ValueError(msg)
+        return self
+
+
+def _facts(value: dict[str, Any]) -> dict[str, Any]:
+    _Dataset.model_validate(value)
+    return value
+
+
+class Manifest(BaseModel):
+    """What a checkpoint says of itself."""
+
+    model_config = STRICT | ConfigDict(frozen=True)
+
+    run_id: Annotated[str, Field(min_length=1, max_length=_LONGEST_ID)]
+    num_updates: Annotated[int, Field(ge=0, le=_MOST)]
+    next_step: Annotated[int, Field(ge=1, le=_MOST)]  # as the ledger said; it may be ahead by now
+    num_steps: Annotated[int, Field(ge=1, le=_MOST)]
     finished: bool
-    dataset: dict[str, Any]
+    dataset: Annotated[dict[str, Any], AfterValidator(_facts)]
     recipe: dict[str, Any]
+
+
+class _File(Manifest):
+    """A manifest, with the name and the digest of its tensors."""
+
+    format: Literal[1]
+    tensors: Annotated[str, Field(pattern=r"^checkpoint-[0-9]{10,}-[0-9a-f]{8}\.safetensors$")]
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+    @property
+    def manifest(self) -> Manifest:
+        return Manifest(**{name: getattr(self, name) for name in Manifest.model_fields})
+
+
+_FILE: Final = TypeAdapter(_File)
 
 
 @final
@@ -68,14 +115,10 @@ class CheckpointStore:
         # a name that depends on the content never overwrites the tensors of an older manifest
         tensor_file = f"{stem}-{digest[:8]}.safetensors"
         write_file(self.directory / tensor_file, payload, replace=True)
-        words = {
-            "format": 1,
-            "tensors": tensor_file,
-            "sha256": digest,
-            **{name: getattr(manifest, name) for name in Manifest.__dataclass_fields__},
-        }
+        head = {"format": 1, "tensors": tensor_file, "sha256": digest}
+        content = json.dumps(head | manifest.model_dump(), indent=1)
         path = self.directory / f"{stem}.json"
-        write_file(path, json.dumps(words, indent=1).encode() + b"\n", replace=True)
+        write_file(path, content.encode() + b"\n", replace=True)
         self._drop_old()
         return path
 
@@ -85,9 +128,6 @@ class CheckpointStore:
 
     def load(self) -> tuple[dict[str, Tensor], Manifest]:
         """Read and verify the newest checkpoint.
-
-        Returns:
-            Its tensors and its manifest.
 
         Raises:
             CheckpointError: If there is none, or the newest is damaged.
@@ -100,7 +140,7 @@ class CheckpointStore:
         Raises:
             CheckpointError: If there is none, or the newest says nothing that can be read.
         """
-        return self._newest(_read_manifest)
+        return self._newest(lambda path: _read_file(path).manifest)
 
     def _newest(self, read: Callable[[Path], _Read]) -> _Read:
         manifests = self._manifests()
@@ -111,7 +151,7 @@ class CheckpointStore:
         try:
             return read(newest)
         except OSError as error:
-            raise CheckpointError(*in_words(error, str(newest))) from None
+            raise CheckpointError(*explain_os_error(error, str(newest))) from None
         except (ValueError, KeyError, TypeError, SafetensorError) as error:
             message = f"checkpoint {newest} is damaged: {error}"
             raise CheckpointError(message, _remedy(newest, manifests[:-1])) from None
@@ -124,7 +164,7 @@ class CheckpointStore:
         for path in manifests[: -self._keep]:
             path.unlink()
         stems = tuple(path.stem for path in manifests[-self._keep :])
-        newest = [_words(p).tensors for p in manifests[-1:]]
+        newest = [_read_file(path).tensors for path in manifests[-1:]]
         for path in self.directory.glob(".*.partial"):  # of a trainer that was killed
             path.unlink()
         for path in self.directory.glob(f"{_STEM}*.safetensors"):
@@ -134,16 +174,71 @@ class CheckpointStore:
                 path.unlink()
 
 
-def _words(path: Path) -> Words:
-    return parsed(WORDS, read_bounded(path, _MOST_BYTES))
+def checkpoint_store(out: Path) -> CheckpointStore:
+    """Return the checkpoints of an output directory."""
+    return CheckpointStore(out / "checkpoints")
 
 
-def _read_manifest(path: Path) -> Manifest:
-    return _manifest(_words(path))
+def check_no_run(out: Path) -> None:
+    """Check that an output directory has room for a new run.
+
+    Raises:
+        CheckpointError: If it already holds one.
+    """
+    if checkpoint_store(out).exists():
+        message = f"{out} already holds a run"
+        raise CheckpointError(message, "Add --resume to go on with it, or choose another --out.")
 
 
-def _manifest(words: Words) -> Manifest:
-    return Manifest(**{name: getattr(words, name) for name in Manifest.__dataclass_fields__})
+def read_run(out: Path) -> tuple[dict[str, Tensor], Manifest]:
+    """Read the newest checkpoint of a run that is not to go on.
+
+    Raises:
+        CheckpointError: If there is no run in the directory, or the checkpoint is damaged.
+    """
+    store = checkpoint_store(out)
+    if not store.exists():
+        message = f"there is no run in {out}"
+        raise CheckpointError(message, "Give the --out of the command that trained.")
+    return store.load()
+
+
+@contextmanager
+def must_fit_recipe(out: Path) -> Iterator[None]:
+    """Say of tensors that do not go into what a recipe builds that the checkpoint does not fit.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        CheckpointError: In place of what torch says.
+    """
+    try:
+        yield
+    except (KeyError, RuntimeError, TypeError, ValueError) as error:
+        message = f"the checkpoint in {out} does not fit its recipe: {error}"
+        raise CheckpointError(message, "Restore the directory from a backup.") from None
+
+
+def image_shape(dataset: dict[str, Any]) -> ImageShape:
+    """Return the shape that a manifest's data set facts describe.
+
+    Raises:
+        CheckpointError: If they are those of an adaptation, which has no generator.
+    """
+    if "classes" not in dataset:
+        message = "the checkpoint is not of a generator: its data set has no classes"
+        raise CheckpointError(message, "Give the --out of 'analyst train'.")
+    return ImageShape(
+        channels=dataset["channels"],
+        height=dataset["height"],
+        width=dataset["width"],
+        num_classes=len(dataset["classes"]),
+    )
+
+
+def _read_file(path: Path) -> _File:
+    return parsed(_FILE, read_bounded(path, _MOST_BYTES))
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], Manifest]:
@@ -152,16 +247,16 @@ def _read(path: Path) -> tuple[dict[str, Tensor], Manifest]:
     Raises:
         DocumentProblem: If one of them is damaged, or they do not belong together.
     """
-    words = _words(path)
-    tensors = path.parent / words.tensors
+    file = _read_file(path)
+    tensors = path.parent / file.tensors
     if not tensors.is_file():
-        msg = f"tensors: {words.tensors} is not there"
+        msg = f"tensors: {file.tensors} is not there"
         raise DocumentProblem(msg)
     payload = tensors.read_bytes()
-    if hashlib.sha256(payload).hexdigest() != words.sha256:
-        msg = f"sha256: {words.tensors} does not have the SHA-256 that the manifest names"
+    if hashlib.sha256(payload).hexdigest() != file.sha256:
+        msg = f"sha256: {file.tensors} does not have the SHA-256 that the manifest names"
         raise DocumentProblem(msg)
-    return load(payload), _manifest(words)
+    return load(payload), file.manifest
 
 
 def _remedy(damaged: Path, previous: list[Path]) -> str:

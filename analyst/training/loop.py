@@ -11,7 +11,8 @@ Shapes: N rows, C channels, H height, W width.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -22,9 +23,9 @@ from torch import Tensor
 from analyst.errors import CuratorUnreachable, RunClosed, StepLost
 from analyst.generators.generator import draw_latents
 from analyst.recipes import Recipe
-from analyst.training.ports import RunPort
+from analyst.training.run_source import ImageRun, OpenRun
 from analyst.training.state import TrainingState, learning_rate
-from analyst.training.updates import updates_of
+from analyst.training.updates import Updates, updates_of
 
 _FIRST_DELAY_S = 0.5
 _LONGEST_DELAY_S = 15.0
@@ -80,9 +81,13 @@ class Stop(Protocol):
         ...
 
 
+class StopAsked(Exception):
+    """Somebody asked for a stop while the run waited for the curator."""
+
+
 def train(
     state: TrainingState,
-    run: RunPort,
+    run: ImageRun,
     recipe: Recipe,
     *,
     observer: Observer,
@@ -94,87 +99,110 @@ def train(
     Args:
         state: What training changes, in place.
         run: An open run.
-        recipe: Mechanism, optimizer and patience.
+        recipe: Mechanism, optimizer and how long to wait for a curator.
         observer: Told of every step.
         stop: Asked between steps and while waiting.
-        clock: Seconds, for the patience.
+        clock: Seconds, for the waiting.
 
     Returns:
         Why it ended. Any error of the barrier other than a lost step is raised, with `state` as
         before the failed step.
     """
     updates = updates_of(state, recipe)
-    while run.next_step <= run.num_steps:
-        if stop.asked:
-            return Outcome.STOPPED
-        before = state.randomness.get_state()
-        step = run.next_step
-        rate = learning_rate(recipe.optimizer, step, run.num_steps)
-        try:
-            labels_N = recipe.mechanism.draw_labels(state.model.num_classes, state.randomness)
-            images_NCHW = updates.images(_latents(state, len(labels_N)), labels_N)
-            ask = _Asker(run, recipe.session.retry_for_s, observer, stop, clock)
-            gradient_NCHW = ask(images_NCHW, labels_N.to(images_NCHW.device))
-        except BaseException:
-            state.randomness.set_state(before)
-            raise
-        applied = run.next_step - 1
-        if gradient_NCHW is _NoGradient.STOPPED:
-            state.randomness.set_state(before)
-            return Outcome.STOPPED
-        if gradient_NCHW is _NoGradient.SKIPPED:
-            observer.skipped(step, applied)
-            continue
-        if applied > step:
-            observer.skipped(step, applied - 1)
-        norm = torch.linalg.vector_norm(gradient_NCHW).item()  # waits for no more than the copy
-        if norm != 0:
-            updates.apply(gradient_NCHW, rate)
-            state.num_updates += 1
-        observer.updated(
-            Update(
-                step=applied,
-                num_updates=state.num_updates,
-                learning_rate=rate,
-                gradient_norm=norm,
-            )
-        )
+    ask = Asker(run, recipe.session.retry_for_s, observer, stop, clock)
+    try:
+        while run.next_step <= run.num_steps:
+            if stop.asked:
+                return Outcome.STOPPED
+            _take_step(state, run, recipe, updates, ask)
+    except StopAsked:
+        return Outcome.STOPPED
     return Outcome.COMPLETED
 
 
-class _NoGradient(Enum):
-    SKIPPED = "skipped"  # the ledger went on without an answer
-    STOPPED = "stopped"  # somebody asked while the run waited
+def _take_step(
+    state: TrainingState, run: ImageRun, recipe: Recipe, updates: Updates, ask: Asker
+) -> None:
+    rate = learning_rate(recipe.optimizer, run.next_step, run.num_steps)
+    with put_back_on_error(state.randomness):
+        labels_N = recipe.mechanism.draw_labels(state.model.num_classes, state.randomness)
+        images_NCHW = updates.images(_latents(state, len(labels_N)), labels_N)
+        sent_N = labels_N.to(images_NCHW.device)
+        gradient_NCHW = ask(lambda: run.gradient(images_NCHW, sent_N))
+    if gradient_NCHW is None:
+        return
+    norm = torch.linalg.vector_norm(gradient_NCHW).item()  # waits for no more than the copy
+    if norm != 0:
+        updates.apply(gradient_NCHW, rate)
+        state.num_updates += 1
+    ask.observer.updated(
+        Update(
+            step=run.next_step - 1,
+            num_updates=state.num_updates,
+            learning_rate=rate,
+            gradient_norm=norm,
+        )
+    )
+
+
+@contextmanager
+def put_back_on_error(randomness: torch.Generator) -> Iterator[None]:
+    """Leave the randomness as it was before the block if the block does not end as it should.
+
+    Yields:
+        Nothing.
+    """
+    before = randomness.get_state()
+    try:
+        yield
+    except BaseException:
+        randomness.set_state(before)
+        raise
 
 
 @dataclass(frozen=True, slots=True)
-class _Asker:
-    """Asks for one gradient, patiently."""
+class Asker:
+    """Asks a run for one gradient after the other, and waits for a curator that does not answer."""
 
-    run: RunPort
+    run: OpenRun
     patience_s: float
     observer: Observer
     stop: Stop
-    clock: Callable[[], float]
+    clock: Callable[[], float] = time.monotonic
 
-    def __call__(self, images_NCHW: Tensor, labels_N: Tensor) -> Tensor | _NoGradient:
-        """Return the gradient, or why there is none.
+    def __call__(self, question: Callable[[], Tensor]) -> Tensor | None:
+        """Return the gradient of the next step; none if the ledger went on without an answer.
+
+        Args:
+            question: Asks for the same each time.
 
         Raises:
             StepLost: If the ledger does not go on after it.
             RunClosed: If the run ended before its declared steps.
-            CuratorUnreachable: If patience is over.
         """
         step = self.run.next_step
-        start = self.clock()
-        delay = _FIRST_DELAY_S
+        try:
+            answer = self._patiently(question)
+        except (StepLost, RunClosed):
+            if self.run.next_step <= step:
+                raise
+            answer = None
+        lost = self.run.next_step - 1 - (answer is not None)
+        if lost >= step:
+            self.observer.skipped(step, lost)
+        return answer
+
+    def _patiently(self, question: Callable[[], Tensor]) -> Tensor:
+        """Repeat a question while nothing answers.
+
+        Raises:
+            CuratorUnreachable: If patience is over.
+            StopAsked: If somebody asked while the run waited.
+        """
+        start, delay = self.clock(), _FIRST_DELAY_S
         while True:
             try:
-                return self.run.gradient(images_NCHW, labels_N)
-            except (StepLost, RunClosed):
-                if self.run.next_step <= step:
-                    raise
-                return _NoGradient.SKIPPED
+                return question()
             except CuratorUnreachable:
                 left = self.patience_s - (self.clock() - start)
                 if left <= 0:
@@ -182,7 +210,7 @@ class _Asker:
                 delay = min(delay, left)
                 self.observer.waiting(delay, left)
                 if self.stop.wait(delay):
-                    return _NoGradient.STOPPED
+                    raise StopAsked from None
                 delay = min(2 * delay, _LONGEST_DELAY_S)
 
 

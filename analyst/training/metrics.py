@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import final
 
-from analyst.os_words import naming
+from analyst.os_errors import naming
 
 _CHUNK = 1 << 16
 Value = float | int | str | bool | None

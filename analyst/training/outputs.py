@@ -2,126 +2,136 @@
 
 OUT/checkpoints/        the newest two
 OUT/metrics.jsonl       updates and events
-OUT/samples/step-*.png  a row per class, always from the same latents
+OUT/samples/step-*.png  of a generator: a row per class, always from the same latents
+OUT/certificate.json    of a closed run of one curator
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, final
 
 import torch
 from torch import Tensor
 
-from analyst.generators.generator import ImageShape, draw_latents
+from analyst.generators.generator import draw_latents
 from analyst.new_file import write_file
-from analyst.recipes import Recipe, recipe_to_dict
-from analyst.training.checkpoint import CheckpointError, CheckpointStore, Manifest
+from analyst.recipes import Recipe
+from analyst.training.checkpoint import Manifest, checkpoint_store
 from analyst.training.grid import save_grid, to_pixels
-from analyst.training.loop import Update
+from analyst.training.loop import Outcome, Update
 from analyst.training.metrics import MetricsFile, Value
-from analyst.training.ports import RunPort
 from analyst.training.progress import Position, Progress, format_seconds
-from analyst.training.state import TrainingState, state_tensors
+from analyst.training.run_source import OpenRun
+from analyst.training.state import TrainingState
 
 _GRID_SEED_OFFSET = 1_000_003  # grids show other latents than training starts with
 _SAY_WAITING_FROM_S = 2.0
 
 
-def checkpoint_store(out: Path) -> CheckpointStore:
-    """Return the checkpoints of an output directory."""
-    return CheckpointStore(out / "checkpoints")
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trained:
+    """What a run trains, as a checkpoint keeps it, and how often something is written."""
+
+    tensors: Callable[[], dict[str, Tensor]]
+    num_updates: Callable[[], int]
+    recipe: dict[str, Any]  # the effective one
+    dataset: dict[str, Any]  # public facts, as a manifest has them
+    pays_per_step: bool
+    count: Callable[[Update], int]  # what the next two are multiples of
+    metrics_every: int
+    checkpoint_every: int
+    grids: SampleGrids | None = None  # of a generator
 
 
-def read_run(directory: Path) -> tuple[dict[str, Tensor], Manifest]:
-    """Read the newest checkpoint of a run that is not to go on.
+@final
+class SampleGrids:
+    """Sample grids of the averaged weights, a row per class."""
 
-    Args:
-        directory: A run's output directory.
+    def __init__(self, out: Path, state: TrainingState, recipe: Recipe) -> None:
+        """Write below `out`, when it is time."""
+        self._folder = out / "samples"
+        self._state = state
+        self._session = recipe.session
+        self._seed = recipe.training.seed + _GRID_SEED_OFFSET
 
-    Returns:
-        Its tensors and its manifest.
+    def is_due(self, num_updates: int) -> bool:
+        """Return whether the recipe asks for one after so many updates."""
+        return num_updates % self._session.sample_every == 0
 
-    Raises:
-        CheckpointError: If there is no run, or the checkpoint is damaged.
-    """
-    store = checkpoint_store(directory)
-    if not store.exists():
-        message = f"there is no run in {directory}"
-        raise CheckpointError(message, "Give the --out of the command that trained.")
-    return store.load()
+    @torch.no_grad()
+    def save(self, step: int) -> Path:
+        """Write the grid of a step."""
+        model, session = self._state.model, self._session
+        randomness = torch.Generator().manual_seed(self._seed % 2**63)
+        labels = torch.arange(model.num_classes).repeat_interleave(session.grid_columns)
+        latents = draw_latents(model.latent, len(labels), model.latent_dim, randomness)
+        with self._state.ema.applied_to(model):
+            images = model(latents.to(session.device), labels.to(session.device))
+        path = self._folder / f"step-{step:08d}.png"
+        save_grid(path, to_pixels(images), session.grid_columns)
+        return path
 
 
 @final
 class Outputs:
-    """Metrics, progress, grids and checkpoints of one sitting."""
+    """Metrics, progress, grids and checkpoints of one session; an `Observer` of its loop."""
 
-    def __init__(
-        self,
-        out: Path,
-        state: TrainingState,
-        run: RunPort,
-        recipe: Recipe,
-        *,
-        dataset: dict[str, Any],
-        progress: Progress,
-    ) -> None:
-        """Open the files below `out`.
-
-        Args:
-            out: Output directory, made if needed.
-            state: What is trained.
-            run: The open run.
-            recipe: The effective recipe.
-            dataset: Public facts: name, channels, height, width, classes.
-            progress: The screen.
-        """
+    def __init__(self, out: Path, run: OpenRun, trained: Trained, progress: Progress) -> None:
+        """Open the files below `out`, which is made if needed."""
         self._out = out
-        self._state = state
         self._run = run
-        self._recipe = recipe
-        self._dataset = dataset
+        self._trained = trained
         self._progress = progress
         self._store = checkpoint_store(out)
         self._metrics = MetricsFile(out / "metrics.jsonl")
 
+    def opened(self) -> None:
+        """Say that the run was opened, and write a checkpoint from before its first step."""
+        run, name = self._run, self._trained.dataset["name"]
+        self._progress.say(f"opened run {run.run_id}: {run.num_steps:,} steps on '{name}'")
+        self.save_checkpoint()
+        self.event("opened", {"run_id": run.run_id, "num_steps": run.num_steps})
+
+    def resumed(self, next_step: int) -> None:
+        """Say that the run goes on, and which steps are gone since its checkpoint."""
+        run, num_updates = self._run, self._trained.num_updates()
+        self.event("resumed", {"run_id": run.run_id, "num_updates": num_updates})
+        self._progress.say(f"resumed run {run.run_id} after {num_updates:,} updates")
+        if run.next_step > next_step:
+            self.skipped(next_step, run.next_step - 1)
+
+    def ended(self, outcome: Outcome) -> None:
+        """Write the last checkpoint of the session, and how it ended."""
+        self.save_checkpoint(finished=outcome is Outcome.COMPLETED)
+        self.event(outcome.value, {"num_updates": self._trained.num_updates()})
+
     def updated(self, update: Update) -> None:
-        """Write what is due after an update."""
-        run, session = self._run, self._recipe.session
-        self._progress.update(
-            Position(
-                step=update.step,
-                num_steps=run.num_steps,
-                spent_epsilon=run.spent_epsilon,
-                budget_epsilon=run.budget_epsilon,
-            )
-        )
+        """Write what is due after a step."""
+        run, trained = self._run, self._trained
+        spent = {"spent_epsilon": run.spent_epsilon, "budget_epsilon": run.budget_epsilon}
+        self._progress.update(Position(step=update.step, num_steps=run.num_steps, **spent))
         is_last = update.step == run.num_steps
         if update.gradient_norm == 0 and not is_last:
             return  # nothing was updated
-        if update.num_updates % session.metrics_every == 0 or is_last:
-            self._metrics.write(
-                "update",
-                {
-                    **asdict(update),
-                    "spent_epsilon": run.spent_epsilon,
-                    "budget_epsilon": run.budget_epsilon,
-                    "steps_per_s": round(self._progress.steps_per_s(), 3),
-                    **getattr(run, "details", {}),  # where each of several curators is
-                },
-            )
-        if update.num_updates % session.sample_every == 0:
-            self.save_grid(update.step)
-        if update.num_updates % session.checkpoint_every == 0:
+        count = trained.count(update)
+        if count % trained.metrics_every == 0 or is_last:
+            rate = {"steps_per_s": round(self._progress.steps_per_s(), 3)}
+            details = getattr(run, "details", {})  # where each of several curators is
+            self._metrics.write("update", {**asdict(update), **spent, **rate, **details})
+        if trained.grids is not None and trained.grids.is_due(update.num_updates):
+            trained.grids.save(update.step)
+        if count % trained.checkpoint_every == 0:
             self.save_checkpoint()
 
     def skipped(self, first: int, last: int) -> None:
         """Say that charged steps are gone; the ledger is the truth."""
         steps = f"step {first:,} was" if first == last else f"steps {first:,} to {last:,} were"
-        counted = "charged" if self._recipe.mechanism.pays_per_step else "counted, for free,"
+        counted = "charged" if self._trained.pays_per_step else "counted, for free,"
         self._progress.warn(
-            f"{steps} {counted} but no update came of them; going on with step {last + 1:,}"
+            f"{steps} {counted} but no gradient came of them; going on with step {last + 1:,}"
         )
         self.event("skipped", {"first": first, "last": last})
 
@@ -139,60 +149,42 @@ class Outputs:
         self._metrics.write(kind, {"next_step": self._run.next_step, **values})
 
     def save_certificate(self) -> None:
-        """Keep the privacy certificate of the closed run beside its generator."""
+        """Keep the privacy certificate of the closed run beside what it trained."""
         certificate = getattr(self._run, "certificate", "")
         if certificate:
             path = self._out / "certificate.json"
             write_file(path, f"{certificate}\n".encode(), replace=True)
-            self._progress.say(f"the privacy certificate is {self._out / 'certificate.json'}")
+            self._progress.say(f"the privacy certificate is {path}")
 
     def save_checkpoint(self, *, finished: bool = False) -> Path:
         """Write a checkpoint of the state as it is now."""
-        run = self._run
+        run, trained = self._run, self._trained
         manifest = Manifest(
             run_id=run.run_id,
-            num_updates=self._state.num_updates,
+            num_updates=trained.num_updates(),
             next_step=run.next_step,
             num_steps=run.num_steps,
             finished=finished,
-            dataset=self._dataset,
-            recipe=recipe_to_dict(self._recipe),
+            dataset=trained.dataset,
+            recipe=trained.recipe,
         )
-        return self._store.save(state_tensors(self._state), manifest)
+        return self._store.save(trained.tensors(), manifest)
 
-    @torch.no_grad()
-    def save_grid(self, step: int) -> Path:
-        """Write a sample grid of the averaged weights, a row per class."""
-        state, session = self._state, self._recipe.session
-        seed = self._recipe.training.seed + _GRID_SEED_OFFSET
-        randomness = torch.Generator().manual_seed(seed % 2**63)
-        labels = torch.arange(state.model.num_classes).repeat_interleave(session.grid_columns)
-        model = state.model
-        latents = draw_latents(model.latent, len(labels), model.latent_dim, randomness)
-        with state.ema.applied_to(model):
-            images = model(latents.to(session.device), labels.to(session.device))
-        path = self._out / "samples" / f"step-{step:08d}.png"
-        save_grid(path, to_pixels(images), session.grid_columns)
-        return path
+    def save_after(self, error: Exception) -> None:
+        """Save a checkpoint after a failure, whatever it was: no memory, a full disk, the curator.
+
+        The failure is the caller's to raise again; if nothing can be saved either, the checkpoint
+        before is still whole.
+        """
+        try:
+            self.save_checkpoint()
+            self.event("failed", {"error": type(error).__name__})
+        except Exception as second:  # noqa: BLE001 - it must not hide the first
+            self._progress.warn(
+                f"no checkpoint could be saved ({type(second).__name__}); the last one is whole"
+            )
 
     def close(self) -> None:
         """End the live line and close the metrics."""
         self._progress.finish()
         self._metrics.close()
-
-
-def image_shape(dataset: dict[str, Any]) -> ImageShape:
-    """Return the shape that a manifest's data set facts describe.
-
-    Raises:
-        CheckpointError: If they are those of an adaptation, which has no generator.
-    """
-    if "classes" not in dataset:
-        message = "the checkpoint is not of a generator: its data set has no classes"
-        raise CheckpointError(message, "Give the --out of 'analyst train'.")
-    return ImageShape(
-        channels=dataset["channels"],
-        height=dataset["height"],
-        width=dataset["width"],
-        num_classes=len(dataset["classes"]),
-    )

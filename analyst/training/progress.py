@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO, final
 from analyst.rehearsal import limit_text
 
 if TYPE_CHECKING:
-    from analyst.training.live import LiveBar
+    from analyst.training.progress_bar import LiveBar
 
 _LIVE_INTERVAL_S = 0.1
 _PLAIN_INTERVAL_S = 10.0
@@ -86,7 +86,7 @@ class Progress:
             self._stream.flush()
             return
         if self._bar is None:
-            from analyst.training.live import LiveBar  # here: only a terminal needs rich
+            from analyst.training.progress_bar import LiveBar  # here: only a terminal needs rich
 
             self._bar = LiveBar(self._stream)
         share = position.step / position.num_steps

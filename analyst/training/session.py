@@ -1,4 +1,4 @@
-"""One sitting of a training run: open or resume, train, leave a checkpoint whatever fails.
+"""One session of a training run: open or resume, train, leave a checkpoint whatever fails.
 
 A checkpoint exists from before the first step, so a run that is killed at any moment can go on. An
 error is raised again after the state was saved; the barrier's leave it as before the failed step.
@@ -6,36 +6,46 @@ error is raised again after the state was saved; the barrier's leave it as befor
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from analyst.device import check_device
-from analyst.errors import CuratorUnreachable, RunClosed
-from analyst.generators.decoded import DecodedGenerator
-from analyst.recipes import Recipe, RecipeError, recipe_from_dict
+from analyst.errors import CuratorUnreachable, RecipeError, RunClosed
+from analyst.recipes import Recipe, recipe_from_dict, recipe_to_dict
 from analyst.recipes.load import with_session
 from analyst.rehearsal import BANNER, is_rehearsal
-from analyst.training.checkpoint import CheckpointError, Manifest
+from analyst.training.checkpoint import (
+    Manifest,
+    check_no_run,
+    checkpoint_store,
+    image_shape,
+    must_fit_recipe,
+)
 from analyst.training.loop import Outcome, Stop, train
-from analyst.training.outputs import Outputs, checkpoint_store, image_shape, read_run
-from analyst.training.ports import DatasetPort, DecoderSource, RunPort, RunSource
+from analyst.training.outputs import Outputs, SampleGrids, Trained
 from analyst.training.progress import Progress
-from analyst.training.rescue import rescue
-from analyst.training.state import TrainingState, load_generator, load_state, new_state
+from analyst.training.run_source import ImageRun, OpenRun, RunSource
+from analyst.training.start import start_from, take_decoder
+from analyst.training.state import TrainingState, load_state, new_state, state_tensors
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionOptions:
-    """Where a sitting writes and what it starts from."""
+    """Where a session writes and what it starts from."""
 
     out: Path
     start_from: Path | None = None
+    decoder: Mapping[str, Tensor] | None = None  # released weights by name, of a download
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionResult:
-    """How a sitting ended."""
+    """How a session ended."""
 
     outcome: Outcome
     recipe: Recipe
@@ -45,19 +55,13 @@ class SessionResult:
 
 
 def run_session(
-    barrier: RunSource, recipe: Recipe, options: SessionOptions, progress: Progress, stop: Stop
+    source: RunSource[ImageRun],
+    recipe: Recipe,
+    options: SessionOptions,
+    progress: Progress,
+    stop: Stop,
 ) -> SessionResult:
     """Open a new run and train it.
-
-    Args:
-        barrier: The curator, or what stands in its place.
-        recipe: What to do.
-        options: Where to write and what to start from.
-        progress: The screen.
-        stop: Asked between steps.
-
-    Returns:
-        How it ended.
 
     Raises:
         CheckpointError: If the output directory already holds a run.
@@ -65,37 +69,32 @@ def run_session(
             download has; or if torch cannot use the device.
     """
     check_device(recipe.session.device, RecipeError)
-    store = checkpoint_store(options.out)
-    if store.exists():
-        message = f"{options.out} already holds a run"
-        raise CheckpointError(message, "Add --resume to go on with it, or choose another --out.")
-    facts = barrier.describe(recipe.training.dataset)
-    dataset = _dataset(facts)
+    check_no_run(options.out)
+    facts = source.describe(recipe.training.dataset)
+    dataset = facts.image()
     state = _state(recipe, dataset)
     if options.start_from is not None:
         start_from(state, recipe, dataset, options.start_from)
-    take_decoder(state, barrier)
+    take_decoder(state, options.decoder)
     mechanism = recipe.mechanism
     parameters = mechanism.parameters(facts)
     if is_rehearsal(facts.name):
         progress.warn(BANNER)
         _check_ends(recipe)
     if recipe.training.steps == "all":
-        plan = barrier.plan(facts.name, mechanism.wire_name, parameters)
+        plan = source.plan(facts.name, mechanism.wire_name, parameters)
         # with nothing affordable, one step is asked so that the curator itself refuses
         num_steps = max(1, plan.affordable_steps)
     else:
         num_steps = recipe.training.steps
-    run = barrier.open_run(facts.name, mechanism.wire_name, parameters, num_steps=num_steps)
-    outputs = Outputs(options.out, state, run, recipe, dataset=dataset, progress=progress)
-    progress.say(f"opened run {run.run_id}: {run.num_steps:,} steps on '{facts.name}'")
-    outputs.save_checkpoint()
-    outputs.event("opened", {"run_id": run.run_id, "num_steps": run.num_steps})
-    return _train(state, run, recipe, outputs, progress=progress, stop=stop)
+    run = source.open_run(facts.name, mechanism.wire_name, parameters, num_steps=num_steps)
+    session = _Session(options.out, state, recipe, dataset, run, progress)
+    session.outputs.opened()
+    return session.train(stop)
 
 
 def resume_session(
-    barrier: RunSource,
+    source: RunSource[ImageRun],
     overrides: dict[str, Any],
     options: SessionOptions,
     progress: Progress,
@@ -104,9 +103,9 @@ def resume_session(
     """Go on with the run of an output directory.
 
     Args:
-        barrier: The curator, or what stands in its place.
+        source: Where its run is.
         overrides: Changed `session` values, by dotted key.
-        options: Where the run is.
+        options: Where the run is kept.
         progress: The screen.
         stop: Asked between steps.
 
@@ -118,114 +117,108 @@ def resume_session(
         RecipeError: If an override is not one of `session`, or torch cannot use the device.
     """
     tensors, manifest = checkpoint_store(options.out).load()
-    origin = f"the recipe in {options.out}"
-    recipe = with_session(
-        recipe_from_dict(manifest.recipe, origin=origin), overrides, origin=origin
-    )
+    recipe = recipe_of(manifest, options.out, overrides)
     check_device(recipe.session.device, RecipeError)
     if manifest.finished:
         progress.say(f"run {manifest.run_id} is finished; there is nothing to resume")
-        return _result(Outcome.COMPLETED, recipe, manifest)
+        return SessionResult(
+            outcome=Outcome.COMPLETED,
+            recipe=recipe,
+            num_updates=manifest.num_updates,
+            next_step=manifest.next_step,
+            num_steps=manifest.num_steps,
+        )
     state = _state(recipe, manifest.dataset)
-    try:
+    with must_fit_recipe(options.out):
         load_state(state, tensors)
-    except (ValueError, RuntimeError, TypeError) as error:
-        message = f"the checkpoint in {options.out} does not fit its recipe: {error}"
-        raise CheckpointError(message, "Restore the directory from a backup.") from None
     state.num_updates = manifest.num_updates
-    run = barrier.resume_run(manifest.run_id)
-    outputs = Outputs(options.out, state, run, recipe, dataset=manifest.dataset, progress=progress)
-    outputs.event("resumed", {"run_id": run.run_id, "num_updates": state.num_updates})
-    progress.say(f"resumed run {run.run_id} after {state.num_updates:,} updates")
-    if run.next_step > manifest.next_step:
-        outputs.skipped(manifest.next_step, run.next_step - 1)
-    return _train(state, run, recipe, outputs, progress=progress, stop=stop)
+    run = source.resume_run(manifest.run_id)
+    session = _Session(options.out, state, recipe, manifest.dataset, run, progress)
+    session.outputs.resumed(manifest.next_step)
+    return session.train(stop)
 
 
-def start_from(
-    state: TrainingState, recipe: Recipe, dataset: dict[str, Any], directory: Path
-) -> None:
-    """Take the averaged generator weights of another run, as `analyst sample` shows them.
-
-    Args:
-        state: A new state, in place.
-        recipe: Its recipe.
-        dataset: Its data set's facts.
-        directory: The other run's output directory.
+def recipe_of(manifest: Manifest, out: Path, overrides: Mapping[str, Any]) -> Recipe:
+    """Return the recipe of a checkpoint, with other session values.
 
     Raises:
-        CheckpointError: If there is no whole checkpoint.
-        RecipeError: If the generators differ.
+        RecipeError: If an override is not one of `session`.
     """
-    tensors, manifest = read_run(directory)
-    other = recipe_from_dict(manifest.recipe, origin=f"the recipe in {directory}")
-    if other.generator != recipe.generator or image_shape(manifest.dataset) != image_shape(dataset):
-        message = f"the generator in {directory} is not the one of this recipe"
-        raise RecipeError(message, "Use the same [generator] and a data set of the same shape.")
-    try:
-        load_generator(state.model, tensors, part="ema")
-    except ValueError as error:
-        message = f"the checkpoint in {directory} does not fit its recipe: {error}"
-        raise CheckpointError(message, "Restore the directory from a backup.") from None
-    state.ema.load({name: p.detach() for name, p in state.model.named_parameters()})
+    origin = f"the recipe in {out}"
+    return with_session(recipe_from_dict(manifest.recipe, origin=origin), overrides, origin=origin)
 
 
-def take_decoder(state: TrainingState, source: RunSource) -> None:
-    """Give a generator of codes the decoder that was released.
+def carry_through(
+    outputs: Outputs, run: OpenRun, progress: Progress, work: Callable[[], Outcome]
+) -> Outcome:
+    """Do the work of a session and keep what came of it, whatever fails.
 
     Args:
-        state: A new state, in place; other generators are left as they are.
-        source: Has it if it is a download.
-
-    Raises:
-        RecipeError: If it has none, or another one than the recipe says.
+        outputs: Closed at the end.
+        run: Closed if all declared steps are used.
+        progress: The screen.
+        work: Takes the steps, and notes each with `outputs`.
     """
-    if not isinstance(state.model, DecodedGenerator):
-        return
-    if not isinstance(source, DecoderSource):
-        message = "this generator needs the decoder that is released when its run opens"
-        remedy = "Use 'analyst embedding download', then 'analyst embedding train'."
-        raise RecipeError(message, remedy)
     try:
-        state.model.take_decoder(source.autoencoder)
-    except ValueError as error:
-        message = f"the download does not fit this generator: {error}"
-        raise RecipeError(message, "Use the recipe that the run was opened with.") from None
-    state.ema.load({name: p.detach() for name, p in state.model.named_parameters()})
-
-
-def _train(
-    state: TrainingState,
-    run: RunPort,
-    recipe: Recipe,
-    outputs: Outputs,
-    *,
-    progress: Progress,
-    stop: Stop,
-) -> SessionResult:
-    try:
-        if state.num_updates == 0:
-            outputs.save_grid(0)  # what the steps are to improve
-        outcome = train(state, run, recipe, observer=outputs, stop=stop)
-        finished = outcome is Outcome.COMPLETED
-        outputs.save_grid(run.next_step - 1)
-        outputs.save_checkpoint(finished=finished)
-        outputs.event(outcome.value, {"num_updates": state.num_updates})
-        if finished:
+        outcome = work()
+        outputs.ended(outcome)
+        if outcome is Outcome.COMPLETED:
             _close(run, progress)
             outputs.save_certificate()
     except Exception as error:
-        rescue(outputs, error, progress.warn)
+        outputs.save_after(error)
         raise
     finally:
         outputs.close()
-    return SessionResult(
-        outcome=outcome,
-        recipe=recipe,
-        num_updates=state.num_updates,
-        next_step=run.next_step,
-        num_steps=run.num_steps,
-    )
+    return outcome
+
+
+class _Session:
+    """A run that is open, with everything that it trains and writes."""
+
+    def __init__(
+        self,
+        out: Path,
+        state: TrainingState,
+        recipe: Recipe,
+        dataset: dict[str, Any],
+        run: ImageRun,
+        progress: Progress,
+    ) -> None:
+        self._state, self._recipe, self._run, self._progress = state, recipe, run, progress
+        self._grids = SampleGrids(out, state, recipe)
+        trained = Trained(
+            tensors=partial(state_tensors, state),
+            num_updates=lambda: state.num_updates,
+            recipe=recipe_to_dict(recipe),
+            dataset=dataset,
+            pays_per_step=recipe.mechanism.pays_per_step,
+            count=lambda update: update.num_updates,
+            metrics_every=recipe.session.metrics_every,
+            checkpoint_every=recipe.session.checkpoint_every,
+            grids=self._grids,
+        )
+        self.outputs = Outputs(out, run, trained, progress)
+
+    def train(self, stop: Stop) -> SessionResult:
+        """Take the steps that are left."""
+        state, run = self._state, self._run
+
+        def work() -> Outcome:
+            if state.num_updates == 0:
+                self._grids.save(0)  # what the steps are to improve
+            outcome = train(state, run, self._recipe, observer=self.outputs, stop=stop)
+            self._grids.save(run.next_step - 1)
+            return outcome
+
+        outcome = carry_through(self.outputs, run, self._progress, work)
+        return SessionResult(
+            outcome=outcome,
+            recipe=self._recipe,
+            num_updates=state.num_updates,
+            next_step=run.next_step,
+            num_steps=run.num_steps,
+        )
 
 
 def _check_ends(recipe: Recipe) -> None:
@@ -239,7 +232,7 @@ def _check_ends(recipe: Recipe) -> None:
         raise RecipeError(message, "State a number, such as --steps 400.")
 
 
-def _close(run: RunPort, progress: Progress) -> None:
+def _close(run: OpenRun, progress: Progress) -> None:
     try:
         run.close()
     except RunClosed:
@@ -256,23 +249,3 @@ def _state(recipe: Recipe, dataset: dict[str, Any]) -> TrainingState:
     except (ValueError, RuntimeError) as error:
         message = f"the generator of this recipe does not fit: {error}"
         raise RecipeError(message, "Change [generator] or --device.") from None
-
-
-def _dataset(facts: DatasetPort) -> dict[str, Any]:
-    return {
-        "name": facts.name,
-        "channels": facts.channels,
-        "height": facts.height,
-        "width": facts.width,
-        "classes": list(facts.classes),
-    }
-
-
-def _result(outcome: Outcome, recipe: Recipe, manifest: Manifest) -> SessionResult:
-    return SessionResult(
-        outcome=outcome,
-        recipe=recipe,
-        num_updates=manifest.num_updates,
-        next_step=manifest.next_step,
-        num_steps=manifest.num_steps,
-    )

@@ -11,21 +11,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from analyst.generators import ImageShape, build_generator
-from analyst.generators.catalogue import Generator
+from analyst.generators.generator import ConditionalGenerator, ImageShape, build_generator
 from analyst.recipes import OptimizerConfig, Recipe
 from analyst.training.ema import Ema
 
-_MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
 @dataclass(slots=True)
 class TrainingState:
     """A generator, its averages, its optimizer, its randomness, and how often it was updated."""
 
-    model: Generator
+    model: ConditionalGenerator
     ema: Ema
     optimizer: torch.optim.Adam
     randomness: torch.Generator
@@ -36,7 +35,7 @@ def new_state(recipe: Recipe, shape: ImageShape) -> TrainingState:
     """Build the state that a recipe starts from.
 
     Args:
-        recipe: Generator, optimizer, seed and device.
+        recipe: ConditionalGenerator, optimizer, seed and device.
         shape: Public facts of the data set.
 
     Returns:
@@ -47,14 +46,18 @@ def new_state(recipe: Recipe, shape: ImageShape) -> TrainingState:
     """
     randomness = torch.Generator().manual_seed(recipe.training.seed)
     model = build_generator(recipe.generator, shape, randomness).to(recipe.session.device)
-    config = recipe.optimizer
-    optimizer = torch.optim.Adam(
+    ema = Ema(model, recipe.training.ema_decay)
+    return TrainingState(model, ema, adam(model, recipe.optimizer), randomness)
+
+
+def adam(model: nn.Module, config: OptimizerConfig) -> torch.optim.Adam:
+    """Return the optimizer that a recipe asks for."""
+    return torch.optim.Adam(
         model.parameters(),
         lr=config.lr,
         betas=(config.beta1, config.beta2),
         weight_decay=config.weight_decay,
     )
-    return TrainingState(model, Ema(model, recipe.training.ema_decay), optimizer, randomness)
 
 
 def learning_rate(config: OptimizerConfig, step: int, num_steps: int) -> float:
@@ -72,7 +75,12 @@ def learning_rate(config: OptimizerConfig, step: int, num_steps: int) -> float:
         case "constant":
             return config.lr
         case "cosine":
-            return config.lr * 0.5 * (1 + math.cos(math.pi * (step - 1) / num_steps))
+            return config.lr * half_cosine((step - 1) / num_steps)
+
+
+def half_cosine(share: float) -> float:
+    """Return a factor that falls from 1 to 0 while `share` grows from 0 to 1."""
+    return 0.5 * (1 + math.cos(math.pi * share))
 
 
 def state_tensors(state: TrainingState) -> dict[str, Tensor]:
@@ -102,7 +110,7 @@ def load_state(state: TrainingState, tensors: dict[str, Tensor]) -> None:
     saved: dict[str, Any] = state.optimizer.state_dict()
     if any(name.startswith("optimizer.") for name in tensors):
         saved["state"] = {
-            index: {m: _moment(tensors, f"optimizer.{m}.{name}", parameter) for m in _MOMENTS}
+            index: {m: _moment(tensors, f"optimizer.{m}.{name}", parameter) for m in MOMENTS}
             for index, (name, parameter) in enumerate(state.model.named_parameters())
             if parameter.requires_grad
         }
@@ -110,7 +118,7 @@ def load_state(state: TrainingState, tensors: dict[str, Tensor]) -> None:
 
 
 @torch.no_grad()
-def load_generator(model: Generator, tensors: dict[str, Tensor], *, part: str) -> None:
+def load_generator(model: ConditionalGenerator, tensors: dict[str, Tensor], *, part: str) -> None:
     """Restore only a generator's weights.
 
     Args:

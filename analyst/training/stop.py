@@ -43,9 +43,6 @@ def stop_on_signals(*, quiet: bool) -> Iterator[StopRequest]:
     A handler runs in the middle of anything, also of writing to the screen. So it says what it has
     to say past all buffers and bars.
 
-    Args:
-        quiet: Say nothing.
-
     Yields:
         The request.
     """

@@ -14,13 +14,12 @@ from safetensors.torch import save
 from analyst.adaptation.config import AdaptationRecipe
 from analyst.adaptation.load import adaptation_from_dict
 from analyst.adaptation.networks import build_classifier, weight_bytes
-from analyst.adaptation.outputs import adaptation_store
-from analyst.adaptation.session import Sitting, resume_adaptation, start_adaptation
+from analyst.adaptation.session import AdaptationOptions, resume_adaptation, start_adaptation
 from analyst.cli import main
 from analyst.config import ExitCode
-from analyst.errors import AnalystError
+from analyst.errors import AnalystError, CheckpointError
 from analyst.generators.generator import ImageShape
-from analyst.training.errors import CheckpointError
+from analyst.training.checkpoint import checkpoint_store
 from analyst.training.loop import Outcome
 from analyst.training.progress import Progress
 from curator.accounting.declared import read_declared
@@ -102,20 +101,20 @@ def test_the_command_adapts_resumes_and_measures(
 def test_a_run_that_was_stopped_goes_on_where_the_ledger_says(local: Local, tmp_path: Path) -> None:
     source, out = write_digits(tmp_path / "source.npz"), tmp_path / "run"
 
-    def sitting(images: Path, checks: float = float("inf")) -> Sitting:
+    def options(images: Path, checks: float = float("inf")) -> AdaptationOptions:
         quiet = Progress(io.StringIO())
-        return Sitting(out=out, source=images, progress=quiet, stop=StopAfter(checks))
+        return AdaptationOptions(out=out, source=images, progress=quiet, stop=StopAfter(checks))
 
     with local.connect() as barrier:
-        assert start_adaptation(barrier, recipe(), sitting(source, 63)) is Outcome.STOPPED
-        _, manifest = adaptation_store(out).load()
+        assert start_adaptation(barrier, recipe(), options(source, 63)) is Outcome.STOPPED
+        _, manifest = checkpoint_store(out).load()
         assert 1 < manifest.next_step < 6
         run = barrier.resume_run(manifest.run_id)
         run.feature_gradient(torch.zeros(40, 8), weights())  # an answer that is lost
         other = write_digits(tmp_path / "other.npz", 900)
         with pytest.raises(CheckpointError, match="does not hold the images"):
-            resume_adaptation(barrier, sitting(other))
-        assert resume_adaptation(barrier, sitting(source)) is Outcome.COMPLETED
+            resume_adaptation(barrier, options(other))
+        assert resume_adaptation(barrier, options(source)) is Outcome.COMPLETED
         assert not barrier.resume_run(manifest.run_id).is_open
     events = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     assert [one["first"] for one in events if one["kind"] == "skipped"] == [manifest.next_step]

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from analyst.certificate import CertificateError, verify_certificate
+from analyst.certificate import check_certificate
 from analyst.cli import main
 from analyst.client.credentials import load_credentials
 from analyst.config import ExitCode
+from analyst.errors import CertificateError
 from curator.ledger.sql import SqlLedger
 from tests.e2e.conftest import SINKHORN, Local, batch, credentials, digits_folder, run_cli
 
@@ -31,7 +32,7 @@ def certificate(local: Local, tmp_path: Path) -> Path:
 
 def test_it_holds_and_says_what_the_ledger_says(local: Local, certificate: Path) -> None:
     key = load_credentials(credentials(local.folder, "alice")).certificate_key
-    statement = verify_certificate(certificate, key)
+    statement = check_certificate(certificate, key).statement
     assert statement["dataset"]["promise"] == {"epsilon": 10.0, "delta": 1e-4}
     assert statement["dataset"]["adjacency"] == "add-or-remove-one-record"
     assert statement["run"]["declared_steps"] == 40
@@ -54,14 +55,14 @@ def test_a_changed_word_is_noticed(certificate: Path, before: str, after: str) -
     assert before in text
     certificate.write_text(text.replace(before, after))
     with pytest.raises(CertificateError, match="changed"):
-        verify_certificate(certificate)
+        check_certificate(certificate)
 
 
 def test_another_curator_s_key_is_noticed(certificate: Path, tmp_path: Path) -> None:
     other = digits_folder(tmp_path / "other")
     key = load_credentials(credentials(other, "alice")).certificate_key
     with pytest.raises(CertificateError, match="another curator"):
-        verify_certificate(certificate, key)
+        check_certificate(certificate, key)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,7 @@ def test_something_else_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "certificate.json"
     path.write_text(content)
     with pytest.raises(CertificateError, match="not a privacy certificate"):
-        verify_certificate(path)
+        check_certificate(path)
 
 
 def test_the_command(local: Local, certificate: Path) -> None:
@@ -107,4 +108,4 @@ def test_its_analyst_fetches_a_lost_one_and_nobody_else(local: Local, tmp_path: 
     assert not found.exists()
     assert fetch("alice", found) == ExitCode.OK
     key = load_credentials(credentials(local.folder, "alice")).certificate_key
-    assert verify_certificate(found, key)["run"]["id"] == run.run_id
+    assert check_certificate(found, key).statement["run"]["id"] == run.run_id

@@ -15,18 +15,20 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from analyst.certificate import verify_certificate
+from analyst.certificate import check_certificate
 from analyst.cli import main
 from analyst.client.credentials import load_credentials
 from analyst.config import ExitCode
-from analyst.embedding import load_embedding
+from analyst.embedding.file import load_embedding
 from analyst.errors import CuratorUnreachable
 from analyst.recipes import Recipe, load_recipe
-from analyst.training.checkpoint import Manifest
-from analyst.training.federation import Combine, Federation, Member, MemberConfig, OnLoss, Rule
+from analyst.training.checkpoint import Manifest, checkpoint_store
+from analyst.training.federation.config import MemberConfig
+from analyst.training.federation.federation import Federation
 from analyst.training.federation.folder import FederationFolder
+from analyst.training.federation.member import Member
+from analyst.training.federation.rounds import Combine, OnLoss, Rule
 from analyst.training.loop import Outcome
-from analyst.training.outputs import checkpoint_store
 from analyst.training.progress import Progress
 from analyst.training.session import SessionOptions, SessionResult, resume_session, run_session
 from curator.administration.add_dataset import add_dataset
@@ -206,7 +208,7 @@ def test_one_is_killed_and_training_goes_on_with_the_other(
     for position, folder in enumerate(both.folders):
         key = load_credentials(credentials(folder, "alice")).certificate_key
         path = both.out / "certificates" / f"{position + 1}-site-{position}.json"
-        statement = verify_certificate(path, key)
+        statement = check_certificate(path, key).statement
         assert statement["run"]["used_steps"] == both.ledger(position).used
 
 
@@ -307,9 +309,9 @@ def test_a_classifier_is_adapted_to_both_without_labels(
         run = both.ledger(position)
         assert (run.used, run.is_open) == (8, False)
         (path,) = (both.out / "certificates").glob(f"{position + 1}-*.json")
-        statement = verify_certificate(
+        statement = check_certificate(
             path, load_credentials(credentials(folder, "alice")).certificate_key
-        )
+        ).statement
         assert statement["run"]["used_steps"] == 8
     assert main([*adapt, *both.access(), "--resume"]) == ExitCode.OK  # nothing is left to do
     capsys.readouterr()

@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 import analyst
-from analyst.client.unix_socket import grpc_target
+from analyst.client.address import grpc_target
 from analyst.errors import AnalystError, CredentialsError
 from curator.config import CuratorConfig, GrpcSection, RestSection
 from curator.identity.listen import PortUnavailable

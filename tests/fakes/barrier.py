@@ -8,7 +8,7 @@ bytes. Every step costs one unit of the budget; epsilon is that count.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeVar
 
@@ -16,13 +16,23 @@ import torch
 from torch import Tensor
 
 from analyst.errors import AnalystError, BudgetExhausted, BudgetNumbers, RequestRefused
-from analyst.plan_question import PlanQuestion
+from analyst.facts import (
+    Budget,
+    DatasetFacts,
+    Plan,
+    PlanPoint,
+    PlanQuestion,
+    RunList,
+    RunSummary,
+    Share,
+)
 
+_OPENED = "2026-01-02T03:04:05.678901+00:00"
 ErrorT = TypeVar("ErrorT", bound=AnalystError)
 
 
 @dataclass(frozen=True, kw_only=True)
-class FakeDataset:
+class FakeDataset(DatasetFacts):
     name: str = "digits"
     channels: int = 1
     height: int = 8
@@ -35,80 +45,10 @@ class FakeDataset:
     unit: str = "one image"
     epsilon: float = 100.0
     delta: float = 1e-5
+    mechanisms: tuple[str, ...] = ("counting",)
+    parameter_schemas: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    max_samples: int = 1000
     policy: tuple[tuple[str, str], ...] = (("min_noise_multiplier", "0.5"),)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FakePlan:
-    num_steps: int
-    affordable_steps: int
-    epsilon_after: float
-    epsilon_alone: float
-    remaining: float
-    budget: FakeBudget
-    fits: bool
-    noise_multiplier: float = 1.0
-    points: tuple[FakePoint, ...] = ()
-    advice: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class FakePoint:
-    noise_multiplier: float
-    num_steps: int
-    epsilon_after: float
-    fits: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class FakeBudget:
-    dataset: str
-    epsilon: float
-    delta: float
-    spent: float
-    reserved: float
-    remaining: float
-    adjacency: str
-    unit: str
-    registered_epsilon: float
-    accountant: str = "counting"
-    status: str = "active"
-    share: FakeShare | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class FakeShare:
-    epsilon: float
-    spent: float
-    reserved: float
-    remaining: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class FakeRunSummary:
-    run_id: str
-    is_open: bool
-    num_steps: int
-    used_steps: int
-    dataset: str = "digits"
-    analyst: str = "alice"
-    mechanism: str = "counting"
-    one_release: bool = False
-    opened_at: str = "2026-01-02T03:04:05.678901+00:00"
-
-    @property
-    def close_reason(self) -> str:
-        return "" if self.is_open else "closed by the analyst"
-
-    @property
-    def closed_at(self) -> str:
-        return "" if self.is_open else self.opened_at
-
-
-@dataclass(frozen=True, kw_only=True)
-class FakeRunList:
-    runs: tuple[FakeRunSummary, ...]
-    num_left_out: int = 0
 
 
 @dataclass
@@ -134,7 +74,7 @@ def make_error(kind: type[ErrorT]) -> ErrorT:
     return kind("no answer", "wait")
 
 
-def budget_exhausted(budget: FakeBudget, num_steps: int) -> BudgetExhausted:
+def budget_exhausted(budget: Budget, num_steps: int) -> BudgetExhausted:
     """Return the refusal that a curator with this budget gives."""
     numbers = BudgetNumbers(
         budget=budget.epsilon,
@@ -149,12 +89,12 @@ def budget_exhausted(budget: FakeBudget, num_steps: int) -> BudgetExhausted:
 
 
 class FakeBarrier:
-    """Implements `analyst.training.ports.BarrierPort`."""
+    """A `Curator`."""
 
     def __init__(self, dataset: FakeDataset | None = None, *, noise_std: float = 0.1) -> None:
         self.dataset = dataset or FakeDataset()
         self.noise_std = noise_std
-        self.share: FakeShare | None = None
+        self.share: Share | None = None
         self.accounts: dict[str, Account] = {}
         self.opened: list[tuple[str, dict[str, Any], int]] = []
         self.asked: list[tuple[int, str]] = []
@@ -172,11 +112,11 @@ class FakeBarrier:
     def describe(self, dataset: str) -> FakeDataset:
         return self.dataset
 
-    def budget(self, dataset: str) -> FakeBudget:
+    def budget(self, dataset: str) -> Budget:
         spent = sum(account.used for account in self.accounts.values())
         reserved = sum(a.used if a.closed else a.num_steps for a in self.accounts.values())
         facts = self.dataset
-        return FakeBudget(
+        return Budget(
             dataset=facts.name,
             epsilon=facts.epsilon,
             registered_epsilon=facts.epsilon,
@@ -186,21 +126,29 @@ class FakeBarrier:
             remaining=facts.epsilon - reserved,
             adjacency=facts.adjacency,
             unit=facts.unit,
+            accountant="counting",
+            status="active",
             share=self.share,
         )
 
-    def runs(self, *, open_only: bool = False) -> FakeRunList:
+    def runs(self, *, open_only: bool = False) -> RunList:
         summaries = [
-            FakeRunSummary(
+            RunSummary(
                 run_id=run_id,
                 is_open=not account.closed,
                 num_steps=account.num_steps,
                 used_steps=account.used,
+                dataset="digits",
+                analyst="alice",
+                mechanism="counting",
+                opened_at=_OPENED,
+                close_reason="closed by the analyst" if account.closed else "",
+                closed_at=_OPENED if account.closed else "",
             )
             for run_id, account in reversed(self.accounts.items())
             if not (open_only and account.closed)
         ]
-        return FakeRunList(runs=tuple(summaries))
+        return RunList(runs=tuple(summaries), num_left_out=0)
 
     def plan(
         self,
@@ -210,13 +158,13 @@ class FakeBarrier:
         *,
         num_steps: int | None = None,
         epsilon: float | None = None,
-    ) -> FakePlan:
+    ) -> Plan:
         budget = self.budget(dataset)
         affordable = int(budget.remaining)
         steps = num_steps if num_steps is not None else affordable
         if epsilon is not None:
             steps = int(epsilon)
-        return FakePlan(
+        return Plan(
             num_steps=steps,
             affordable_steps=affordable,
             epsilon_after=budget.reserved + steps,
@@ -224,11 +172,12 @@ class FakeBarrier:
             remaining=budget.remaining,
             budget=budget,
             fits=steps <= affordable,
+            noise_multiplier=1.0,
         )
 
     def plan_range(
         self, dataset: str, mechanism: str, parameters: dict[str, Any], question: PlanQuestion
-    ) -> FakePlan:
+    ) -> Plan:
         num_steps, epsilon = question.num_steps, question.epsilon
         both = num_steps is not None and epsilon is not None
         plan = self.plan(
@@ -241,7 +190,7 @@ class FakeBarrier:
             epsilon_alone=plan.epsilon_alone if question.alone else 0.0,
             noise_multiplier=noise,
             points=tuple(
-                FakePoint(
+                PlanPoint(
                     noise_multiplier=noise,
                     num_steps=count,
                     epsilon_after=plan.epsilon_after - plan.num_steps + count,

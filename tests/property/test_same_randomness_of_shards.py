@@ -13,7 +13,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from curator.audit.same_randomness import OperationLog, Tape, TapedNoise
+from audit.noise import Tape, TapedNoise
+from audit.same_randomness import OperationLog
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms import adversarial_dp_sinkhorn, g_pate, pate_gan

@@ -16,14 +16,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from curator.audit.bound import epsilon_lower_bound
-from curator.audit.canaries import CANARIES, make_pair
-from curator.audit.direction import records_of, statistic_of, values_of
-from curator.audit.failing import Records
-from curator.audit.game import Rules, play
-from curator.audit.in_process import run_in_process
-from curator.audit.same_randomness import compare
-from curator.audit.targets import TARGETS, make_target
+from audit import CANARIES, TARGETS
+from audit.bound import epsilon_lower_bound
+from audit.canaries import make_pair
+from audit.direction import statistic_of, values_of
+from audit.game import Rules, play
+from audit.records import Records, records_of
+from audit.same_randomness import compare
+from audit.targets import make_target
+from audit.trial import run_in_process
 from curator.privacy.event import SamplingRate
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private

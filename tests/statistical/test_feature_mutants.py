@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from curator.audit.same_randomness import OperationLog
+from audit.same_randomness import OperationLog
 from curator.divergences.feature_nets import ROW_RADIUS, feature_rows
 from curator.errors import MalformedRequest
 from curator.mechanisms.dp_swd_features import DpSwdFeatures

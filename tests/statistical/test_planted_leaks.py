@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from curator.audit.canaries import make_pair
-from curator.audit.names import TARGETS
-from curator.audit.same_randomness import Comparison, compare
-from curator.audit.target import Target
-from curator.audit.targets import make_target
+from audit import TARGETS
+from audit.canaries import make_pair
+from audit.same_randomness import Comparison, compare
+from audit.target import Target
+from audit.targets import make_target
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms import (
     adversarial_dp_sinkhorn,

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from analyst.adaptation.load import load_either
 from analyst.recipes.flags import read_overrides
+from analyst.reports.plans import question_of
 from analyst.screen import Screen
 from analyst.training.federation.config import FederationConfig
 from analyst.training.federation.connecting import ConnectMember, connected
 from analyst.training.federation.member import Member
-from analyst.training.federation.views import budgets, close_together, plans, refusals, runs
-from analyst.training.planning import question_of
+from analyst.training.federation.reports import budgets, close_together, plans, refusals, runs
 
 if TYPE_CHECKING:
     from analyst.training.session import SessionResult
@@ -37,7 +37,7 @@ class Together:
 
 
 def _train(given: Together) -> SessionResult:
-    from analyst.training.federation.sitting import Sitting, train_together  # torch, seconds
+    from analyst.training.federation.train_together import train_together  # torch, seconds
     from analyst.training.loop import Outcome
     from analyst.training.progress import Progress
     from analyst.training.stop import stop_on_signals
@@ -45,15 +45,7 @@ def _train(given: Together) -> SessionResult:
     arguments = given.arguments
     progress = Progress(sys.stderr, quiet=given.screen.quiet)
     with stop_on_signals(quiet=given.screen.quiet) as stop:
-        result = train_together(
-            Sitting(
-                arguments=arguments,
-                config=given.config,
-                connect=given.connect,
-                progress=progress,
-                stop=stop,
-            )
-        )
+        result = train_together(given, progress, stop)
     if result.outcome is Outcome.COMPLETED and arguments.show_refusal:
         with given.members() as members:
             refusals(members, result.recipe, given.screen)

@@ -24,8 +24,8 @@ from pydantic.dataclasses import dataclass
 
 from analyst.client.address import address_problem
 from analyst.documents import DocumentProblem, read_bounded, toml_table
-from analyst.training.federation.errors import FederationError
-from analyst.training.federation.rule import Combine, OnLoss
+from analyst.errors import FederationError
+from analyst.training.federation.rounds import Combine, OnLoss
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -112,9 +112,6 @@ def _told(error: ValidationError) -> list[ErrorDetails]:
 
 def check_members(members: tuple[MemberConfig, ...]) -> None:
     """Check that curators can be told apart, and that each can be reached with some credentials.
-
-    Args:
-        members: All curators.
 
     Raises:
         FederationError: If two have one name, or one data set of one curator is named twice, or

@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from analyst.errors import AnalystError
 from analyst.training.federation.config import MemberConfig
 from analyst.training.federation.member import Member
-from analyst.training.ports import BarrierPort
+from analyst.training.run_source import Curator
 
-ConnectMember = Callable[[MemberConfig], AbstractContextManager[BarrierPort]]
+ConnectMember = Callable[[MemberConfig], AbstractContextManager[Curator]]
 Say = Callable[[str], None]
 
 

@@ -12,25 +12,23 @@ from concurrent.futures import ThreadPoolExecutor
 from operator import methodcaller
 from typing import Any, NoReturn, Self, final
 
-from analyst.errors import AnalystError
-from analyst.training.federation.closing import close_members
-from analyst.training.federation.errors import FederationError
-from analyst.training.federation.facts import FederatedFacts, FederatedPlan
+from analyst.errors import AnalystError, FederationError
+from analyst.facts import ImageFacts, PlanTotals
+from analyst.training.federation.facts import joined_facts, joined_plan
 from analyst.training.federation.folder import FederationFolder
 from analyst.training.federation.member import NO_RUN, Member, ask_member
-from analyst.training.federation.opening import open_all
-from analyst.training.federation.rule import OnLoss, Rule
+from analyst.training.federation.open_and_close import close_members, open_all
+from analyst.training.federation.rounds import OnLoss, Rule, rounds_left, shares
 from analyst.training.federation.run import FederatedRun
-from analyst.training.federation.schedule import rounds_left, shares
-from analyst.training.ports import BarrierPort, DatasetPort, PlanPort
+from analyst.training.run_source import Curator
 
-Parameters = Callable[[DatasetPort], dict[str, Any]]
+Parameters = Callable[[ImageFacts], dict[str, Any]]
 Say = Callable[[str], None]
 
 
 @final
 class Federation:
-    """Implements `analyst.training.ports.RunSource` over several curators."""
+    """A `RunSource` over several curators."""
 
     def __init__(
         self,
@@ -56,7 +54,7 @@ class Federation:
         self._folder = folder
         self._say = say
         self._reached: tuple[int, int] | None = None
-        self._facts: dict[str, DatasetPort] = {}
+        self._facts: dict[str, ImageFacts] = {}
         self._executor = ThreadPoolExecutor(len(self.members), thread_name_prefix="curator")
 
     def __enter__(self) -> Self:
@@ -68,29 +66,21 @@ class Federation:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     def reached(self, next_step: int, num_steps: int) -> None:
-        """Say where the checkpoint is that a resumed run goes on from.
-
-        Args:
-            next_step: The next round.
-            num_steps: Declared rounds.
-        """
+        """Say where the checkpoint is that a resumed run goes on from."""
         self._reached = (next_step, num_steps)
 
-    def describe(self, dataset: str) -> FederatedFacts:
+    def describe(self, dataset: str) -> ImageFacts:
         """Return what all curators agree on.
 
         Args:
             dataset: Name of the data set at curators that name none of their own.
-
-        Returns:
-            The facts of all.
         """
         for member in self.members:
             name = member.config.dataset or dataset
-            facts: DatasetPort = ask_member(member, methodcaller("describe", name), say=self._say)
+            facts: ImageFacts = ask_member(member, methodcaller("describe", name), say=self._say)
             self._facts[member.name] = facts
             member.dataset = self._facts[member.name].name
-        return FederatedFacts.of(self._facts)
+        return joined_facts(self._facts)
 
     def plan(
         self,
@@ -100,7 +90,7 @@ class Federation:
         *,
         num_steps: int | None = None,
         epsilon: float | None = None,
-    ) -> FederatedPlan:
+    ) -> PlanTotals:
         """Return what rounds cost; nothing is charged.
 
         Args:
@@ -117,7 +107,7 @@ class Federation:
         plans = self._plans(mechanism, None, epsilon)
         lefts = [plan.affordable_steps if epsilon is None else plan.num_steps for plan in plans]
         most = rounds_left(lefts, self.rule, next_round=1)
-        return FederatedPlan.of(plans, num_rounds=num_steps or most, affordable_rounds=most)
+        return joined_plan(plans, num_rounds=num_steps or most, affordable_rounds=most)
 
     def open_run(
         self, dataset: str, mechanism: str, parameters: Mapping[str, Any], *, num_steps: int
@@ -192,7 +182,7 @@ class Federation:
 
     def _plans(
         self, mechanism: str, num_steps: int | None, epsilon: float | None
-    ) -> list[PlanPort]:
+    ) -> list[PlanTotals]:
         return [
             ask_member(
                 member,
@@ -204,7 +194,7 @@ class Federation:
 
     def _question(
         self, method: str, member: Member, mechanism: str, **options: float | None
-    ) -> Callable[[BarrierPort], Any]:
+    ) -> Callable[[Curator], Any]:
         """Return a question to one curator about its own data set, with parameters for it."""
         facts = self._facts[member.name]
         return methodcaller(method, facts.name, mechanism, self._parameters(facts), **options)

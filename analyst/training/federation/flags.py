@@ -7,25 +7,21 @@ import shlex
 from pathlib import Path
 
 from analyst.client.address import address_problem
+from analyst.errors import FederationError
 from analyst.training.federation.config import (
     FederationConfig,
     MemberConfig,
     check_members,
     load_federation,
 )
-from analyst.training.federation.errors import FederationError
-from analyst.training.federation.rule import Combine, OnLoss
+from analyst.training.federation.rounds import Combine, OnLoss
 
 SEVERAL_COMMANDS = ("train", "plan", "budget", "runs", "close")
 """Those that take several curators."""
 
 
 def add_curators(group: argparse._ArgumentGroup) -> None:
-    """Add how to name curators.
-
-    Args:
-        group: Of a command's parser.
-    """
+    """Add how to name curators."""
     where = group.add_mutually_exclusive_group(required=True)
     where.add_argument(
         "--curator",
@@ -46,11 +42,7 @@ def add_curators(group: argparse._ArgumentGroup) -> None:
 
 
 def add_rule(parser: argparse.ArgumentParser) -> None:
-    """Add how several curators go together.
-
-    Args:
-        parser: Of a command that trains.
-    """
+    """Add how several curators go together."""
     group = parser.add_argument_group("several curators")
     group.add_argument(
         "--combine",
@@ -82,9 +74,6 @@ def access_problem(arguments: argparse.Namespace) -> str | None:
 def federation_config(arguments: argparse.Namespace) -> FederationConfig | None:
     """Return the several curators of a command line, or None if it names one.
 
-    Args:
-        arguments: Of a command that reaches curators.
-
     Returns:
         The federation; options of the command line win over the file.
     """
@@ -112,9 +101,6 @@ def federation_config(arguments: argparse.Namespace) -> FederationConfig | None:
 def check_one_curator(arguments: argparse.Namespace) -> None:
     """Check that a command that takes one curator was given one.
 
-    Args:
-        arguments: Of the command line.
-
     Raises:
         FederationError: If it names several.
     """
@@ -124,11 +110,7 @@ def check_one_curator(arguments: argparse.Namespace) -> None:
 
 
 def access_words(arguments: argparse.Namespace) -> str:
-    """Return the options that reach the same curators again, as they are typed.
-
-    Args:
-        arguments: Of the command line.
-    """
+    """Return the options that reach the same curators again, as they are typed."""
     if arguments.federation is not None:
         words = ["--federation", str(arguments.federation)]
     else:

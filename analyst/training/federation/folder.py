@@ -9,41 +9,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, final
 
 from pydantic import BaseModel, Field, TypeAdapter
 
 from analyst.documents import STRICT, DocumentProblem, parsed, read_bounded
+from analyst.errors import FederationError
 from analyst.new_file import write_file
-from analyst.training.federation.errors import FederationError
 from analyst.training.federation.member import Member
-from analyst.training.federation.rule import Combine, OnLoss, Rule
+from analyst.training.federation.rounds import Combine, OnLoss, Rule
 
 _FORMAT = 1
 _DAMAGED = "Restore the directory from a backup."
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SavedMember:
+class SavedMember(BaseModel):
     """A curator as it was when its run was opened."""
 
-    name: str
-    dataset: str
-    weight: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SavedFederation:
-    """What a resumed run keeps, unless another policy for losses is given."""
-
-    combine: Combine
-    on_loss: OnLoss
-    members: tuple[SavedMember, ...]
-
-
-class _MemberWords(BaseModel):
     model_config = STRICT
 
     name: str
@@ -51,16 +34,18 @@ class _MemberWords(BaseModel):
     weight: Annotated[float, Field(gt=0)]
 
 
-class _Words(BaseModel):
+class SavedFederation(BaseModel):
+    """What a resumed run keeps, unless another policy for losses is given."""
+
     model_config = STRICT
 
     format: Literal[1]
     combine: Combine
     on_loss: OnLoss
-    curators: Annotated[list[_MemberWords], Field(min_length=1)]
+    curators: Annotated[list[SavedMember], Field(min_length=1)]
 
 
-_WORDS = TypeAdapter(_Words)
+_SAVED = TypeAdapter(SavedFederation)
 
 
 @final
@@ -98,12 +83,7 @@ class FederationFolder:
             FederationError: If the file is missing or damaged.
         """
         try:
-            words = parsed(_WORDS, read_bounded(self._file))
-            members = tuple(
-                SavedMember(name=one.name, dataset=one.dataset, weight=one.weight)
-                for one in words.curators
-            )
-            return SavedFederation(combine=words.combine, on_loss=words.on_loss, members=members)
+            return parsed(_SAVED, read_bounded(self._file))
         except FileNotFoundError:
             message = f"{self.out} holds no run of several curators"
             raise FederationError(message, "Resume it with its one curator.") from None
@@ -117,9 +97,6 @@ class FederationFolder:
         Args:
             position: Of the curator, from 0.
             member: The curator.
-
-        Returns:
-            The file.
         """
         slug = re.sub(r"[^A-Za-z0-9.]+", "-", member.name).strip("-.")
         path = self.out / "certificates" / f"{position + 1}-{slug}.json"
@@ -129,9 +106,6 @@ class FederationFolder:
 
 def check_one_run(out: Path) -> None:
     """Check that an output directory is not one of several curators.
-
-    Args:
-        out: Output directory.
 
     Raises:
         FederationError: If it is.

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar, final
 
-from analyst.errors import AnalystError
+from analyst.errors import AnalystError, FederationError
 from analyst.training.federation.config import MemberConfig
-from analyst.training.federation.errors import FederationError
-from analyst.training.ports import BarrierPort, RunPort
+from analyst.training.run_source import Curator, ImageRun
 
 T = TypeVar("T")
 
@@ -22,9 +21,9 @@ class Member:
     """A curator, connected or lost."""
 
     config: MemberConfig
-    barrier: BarrierPort | None  # None if nothing answered
+    barrier: Curator | None  # None if nothing answered
     problem: AnalystError | None = None  # why it is lost
-    run: RunPort | None = None
+    run: ImageRun | None = None
     run_id: str = NO_RUN
     dataset: str = ""  # as its curator calls it; empty before it was described
     certificate: str = ""
@@ -48,27 +47,15 @@ class Member:
             return "lost"
         return "live" if self.steps_left else "used"
 
-    def take(self, run: RunPort) -> None:
-        """Keep its run.
-
-        Args:
-            run: As the curator opened or resumed it.
-        """
+    def take(self, run: ImageRun) -> None:
+        """Keep its run."""
         self.run, self.run_id = run, run.run_id
 
 
 def ask_member(
-    member: Member, question: Callable[[BarrierPort], T], *, say: Callable[[str], None]
+    member: Member, question: Callable[[Curator], T], *, say: Callable[[str], None]
 ) -> T:
     """Ask one curator, and say which it was if that fails.
-
-    Args:
-        member: The curator.
-        question: What to ask.
-        say: Told the name of a curator that fails.
-
-    Returns:
-        The answer.
 
     Raises:
         AnalystError: As the curator refused, or why it cannot be asked.

@@ -19,20 +19,19 @@ import torch
 from torch import Tensor
 
 from analyst.errors import AnalystError, CuratorUnreachable, RunClosed, StepLost
-from analyst.training.federation.closing import close_members
 from analyst.training.federation.folder import FederationFolder
 from analyst.training.federation.member import Member
-from analyst.training.federation.rule import Combine, OnLoss, Rule
-from analyst.training.federation.schedule import asked, rounds_left
-from analyst.training.ports import RunPort
+from analyst.training.federation.open_and_close import close_members
+from analyst.training.federation.rounds import Combine, OnLoss, Rule, asked, rounds_left
+from analyst.training.run_source import ImageRun
 
-Ask = Callable[[RunPort], Tensor]
+Ask = Callable[[ImageRun], Tensor]
 Say = Callable[[str], None]
 
 
 @final
 class FederatedRun:
-    """Implements `RunPort`, and an adaptation's `FeatureRunPort`, over several runs."""
+    """Implements `ImageRun`, and an adaptation's `FeatureRunPort`, over several runs."""
 
     def __init__(
         self,
@@ -71,12 +70,7 @@ class FederatedRun:
         self.num_steps = self._rounds_left()
 
     def go_on_from(self, next_step: int, num_steps: int) -> None:
-        """Take up the count of a checkpoint where the ledgers have gone on from it.
-
-        Args:
-            next_step: Of the checkpoint.
-            num_steps: Of the checkpoint.
-        """
+        """Take up the count of a checkpoint where the ledgers have gone on from it."""
         self.next_step = next_step
         if all(member.problem is None for member in self._members):
             used = [one.run.next_step - 1 for one in self._members if one.run is not None]

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from analyst.generators import ImageShape
-from analyst.recipes import Recipe, RecipeError
+from analyst.errors import RecipeError
+from analyst.generators.generator import ImageShape
+from analyst.recipes import Recipe
 from analyst.training import captured, updates
 from analyst.training.captured import CapturedUpdates
 from analyst.training.state import TrainingState, load_state, new_state, state_tensors

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from analyst.training.checkpoint import CheckpointError, CheckpointStore, Manifest
+from analyst.errors import CheckpointError
+from analyst.training.checkpoint import CheckpointStore, Manifest
 
 
 def _manifest(num_updates: int) -> Manifest:
@@ -33,6 +34,14 @@ def test_the_newest_comes_back(store: CheckpointStore) -> None:
     tensors, manifest = store.load()
     assert manifest == _manifest(3)
     assert tensors["x"].tolist() == [3, 3, 3]
+
+
+def test_a_run_of_many_curators_is_read_again(tmp_path: Path) -> None:
+    """Its id is that of all of them, which was once too long for a checkpoint to be loaded."""
+    store = CheckpointStore(tmp_path)
+    manifest = _manifest(1).model_copy(update={"run_id": "+".join(["0" * 32] * 20)})
+    store.save({"x": torch.zeros(1)}, manifest)
+    assert store.load()[1] == manifest
 
 
 def test_two_are_kept_and_nothing_else_lies_around(store: CheckpointStore) -> None:

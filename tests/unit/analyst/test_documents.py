@@ -14,16 +14,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from safetensors.torch import save_file
 
-from analyst.certificate import CertificateError, certificate_text, check_certificate
+from analyst.certificate import certificate_text, check_certificate
 from analyst.client.credentials import load_credentials
 from analyst.embedding.file import load_embedding
-from analyst.embedding.offline import OfflineFacts
-from analyst.errors import AnalystError
+from analyst.errors import AnalystError, CertificateError, CheckpointError
 from analyst.evaluation.result import load_point
 from analyst.evaluation.run_folder import read_run_folder
+from analyst.facts import ImageFacts
 from analyst.recipes import load_recipe
 from analyst.training.checkpoint import CheckpointStore, Manifest
-from analyst.training.errors import CheckpointError
 from analyst.training.federation.config import load_federation
 from analyst.training.federation.folder import FederationFolder
 from tests.fakes.spoilt import problem, spoilt
@@ -176,10 +175,10 @@ def test_an_embedding_s_description_is_checked(tmp_path: Path) -> None:
     facts = FACTS | {"nominal_size": 9, "capacity": 5, "epsilon": 1.0, "delta": 1e-5}
     words = {"format": "weir-embedding-1", "run_id": "r", "parameters": "{}"}
 
-    def read(dataset: str, **other: str) -> OfflineFacts:
+    def read(dataset: str, **other: str) -> ImageFacts:
         metadata = words | {"dataset": dataset} | other
         save_file({"sums": torch.zeros(2, 3)}, path, metadata=metadata)
-        return OfflineFacts.of(load_embedding(path).dataset)
+        return load_embedding(path).facts
 
     assert read(json.dumps(facts)).classes == ("a", "b")
     refused = 0

@@ -10,16 +10,16 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from analyst.embedding import EmbeddingError, SavedEmbedding, load_embedding, save_embedding
+from analyst.embedding.file import SavedEmbedding, load_embedding, save_embedding
 from analyst.embedding.maps import feature_map
 from analyst.embedding.objective import EmbeddingObjective, class_means
 from analyst.embedding.offline import OfflineBarrier
 from analyst.embedding.sessions import resume_offline, train_offline
-from analyst.errors import OutputExists, RunClosed
+from analyst.errors import EmbeddingError, OutputExists, RecipeError, RunClosed
 from analyst.generators.generator import ImageShape
-from analyst.recipes import RecipeError, load_recipe
+from analyst.recipes import load_recipe
+from analyst.training.checkpoint import checkpoint_store
 from analyst.training.loop import Outcome
-from analyst.training.outputs import checkpoint_store
 from analyst.training.progress import Progress
 from analyst.training.session import SessionOptions
 from curator.mechanisms.mean_embedding import MeanEmbedding

@@ -7,8 +7,8 @@ import json
 import pytest
 import torch
 
-from analyst.generators import ImageShape, build_generator
-from analyst.recipes import MeanEmbeddingConfig, list_recipes, load_recipe
+from analyst.generators.generator import ImageShape, build_generator
+from analyst.recipes import list_recipes, load_recipe
 from curator.accounting.cost import event_cost
 from curator.accounting.rule import BudgetRule
 from curator.mechanisms.mean_embedding_spec import MeanEmbeddingSpec, feature_map
@@ -36,7 +36,6 @@ def test_every_set_budget_and_size_has_a_recipe() -> None:
 @pytest.mark.parametrize("name", [*NAMES, "dp-merf-mnist", "dp-merf-fashion"])
 def test_the_release_costs_what_the_name_says_and_hardly_less(name: str) -> None:
     mechanism = load_recipe(name).mechanism
-    assert isinstance(mechanism, MeanEmbeddingConfig)
     epsilon = 10.0 if name.startswith("dp-merf") else float(name.split("-")[2])
     rule = BudgetRule.register(Budget(epsilon=epsilon, delta=1e-5))
     cost = event_cost(GaussianEvent(noise_multiplier=mechanism.noise_multiplier))

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analyst.evaluation import ImageFileError, evaluate, load_images, save_images
+from analyst.errors import ImageFileError
 from analyst.evaluation.charts import confusion_chart
-from analyst.evaluation.classifier import PAPER_CLASSIFIERS, SUITE_CLASSIFIERS, Classifier
-from analyst.evaluation.image_file import LabelledImages
+from analyst.evaluation.classifier import PAPER_CLASSIFIERS, SUITE_CLASSIFIERS, Classifier, evaluate
+from analyst.evaluation.image_file import LabelledImages, load_images, save_images
 
 
 def _images(num: int, seed: int, *, num_classes: int = 3) -> LabelledImages:

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from analyst.errors import EvaluationError
 from analyst.evaluation.assess import assess
-from analyst.evaluation.errors import EvaluationError
 from analyst.evaluation.image_file import LabelledImages
 from analyst.evaluation.inception import Inception
 from analyst.evaluation.lenet import (

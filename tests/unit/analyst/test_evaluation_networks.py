@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from analyst.evaluation.networks import PATIENCE, Dropout, Network, NetworkClassifier, build_network
-from analyst.generators import num_parameters
+from analyst.generators.generator import num_parameters
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (60, 1, 6, 6), dtype=np.uint8)
 LABELS = np.arange(60) % 3

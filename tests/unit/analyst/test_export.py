@@ -9,9 +9,9 @@ from PIL import Image
 
 from analyst.cli import main
 from analyst.config import ExitCode
-from analyst.evaluation import ImageFileError, save_images
+from analyst.errors import ImageFileError
 from analyst.evaluation.export import export_images
-from analyst.evaluation.image_file import LabelledImages, load_images
+from analyst.evaluation.image_file import LabelledImages, load_images, save_images
 from curator.sources.idx import read_idx
 from curator.sources.readers import read_source
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from analyst.training.ports import BarrierPort
+from analyst.training.run_source import Curator
 from tests.fakes.barrier import FakeBarrier, templates
 
 
-def _port(barrier: BarrierPort) -> BarrierPort:
+def _port(barrier: Curator) -> Curator:
     return barrier  # mypy checks that the fake fits the port
 
 

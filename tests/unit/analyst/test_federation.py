@@ -16,21 +16,17 @@ from analyst.errors import (
     AnalystError,
     CuratorFailed,
     CuratorUnreachable,
+    FederationError,
     RunClosed,
 )
 from analyst.recipes import Recipe
-from analyst.training.federation import (
-    Combine,
-    Federation,
-    FederationError,
-    Member,
-    MemberConfig,
-    OnLoss,
-    Rule,
-)
+from analyst.training.checkpoint import checkpoint_store
+from analyst.training.federation.config import MemberConfig
+from analyst.training.federation.federation import Federation
 from analyst.training.federation.folder import FederationFolder
+from analyst.training.federation.member import Member
+from analyst.training.federation.rounds import Combine, OnLoss, Rule
 from analyst.training.loop import Outcome
-from analyst.training.outputs import checkpoint_store
 from analyst.training.progress import Progress
 from analyst.training.session import SessionOptions, SessionResult, resume_session, run_session
 from tests.fakes.barrier import FakeBarrier, FakeDataset, FakeRun, make_error

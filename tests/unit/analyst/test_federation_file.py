@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from analyst.config import parse
-from analyst.training.federation import Combine, FederationError, OnLoss, load_federation
+from analyst.errors import FederationError
+from analyst.training.federation.config import load_federation
 from analyst.training.federation.flags import access_words, federation_config
 from analyst.training.federation.folder import FederationFolder
+from analyst.training.federation.rounds import Combine, OnLoss
 
 WHOLE = """
 combine = "round-robin"

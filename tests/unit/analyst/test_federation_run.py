@@ -8,8 +8,15 @@ from typing import Any
 import pytest
 import torch
 
-from analyst.errors import BudgetExhausted, CuratorFailed, CuratorUnreachable, StepLost
-from analyst.training.federation import Combine, Federation, FederationError, OnLoss, Rule
+from analyst.errors import (
+    BudgetExhausted,
+    CuratorFailed,
+    CuratorUnreachable,
+    FederationError,
+    StepLost,
+)
+from analyst.training.federation.federation import Federation
+from analyst.training.federation.rounds import Combine, OnLoss, Rule
 from analyst.training.federation.run import FederatedRun
 from tests.fakes.barrier import FakeBarrier, FakeDataset, FakeRun, make_error
 from tests.unit.analyst.test_federation import fails, members_of

@@ -6,8 +6,7 @@ from itertools import product
 
 import pytest
 
-from analyst.training.federation.rule import Combine, OnLoss, Rule
-from analyst.training.federation.schedule import asked, rounds_left, shares
+from analyst.training.federation.rounds import Combine, OnLoss, Rule, asked, rounds_left, shares
 
 
 def _rule(combine: str, on_loss: str) -> Rule:

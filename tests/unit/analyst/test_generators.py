@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from analyst.generators import (
+from analyst.generators.configs import (
     GENERATOR_CONFIGS,
     AnyGeneratorConfig,
     ConvEmbeddingConfig,
@@ -11,17 +11,20 @@ from analyst.generators import (
     DecodedConfig,
     DpMerfConfig,
     DpSwdConfig,
-    ImageShape,
     MlpConfig,
     ResidualConfig,
-    balanced_labels,
-    build_generator,
-    generate,
-    num_parameters,
 )
 from analyst.generators.conv_embedding import ConvEmbeddingGenerator
 from analyst.generators.dp_swd import DpSwdGenerator
-from analyst.generators.generator import draw_latents, initialise
+from analyst.generators.generator import (
+    ImageShape,
+    build_generator,
+    draw_latents,
+    initialise,
+    num_parameters,
+)
+from analyst.generators.labels import balanced_labels
+from analyst.generators.sampling import generate
 
 MNIST = ImageShape(channels=1, height=28, width=28, num_classes=10)
 TINY = ImageShape(channels=1, height=8, width=8, num_classes=10)

@@ -9,15 +9,27 @@ import pytest
 
 from analyst.cli import main
 from analyst.config import ExitCode
-from analyst.training.run_list import runs_text
-from tests.fakes.barrier import FakeBarrier, FakeRunList, FakeRunSummary
+from analyst.facts import RunList, RunSummary
+from analyst.reports.runs import runs_text
+from tests.fakes.barrier import FakeBarrier
 from tests.unit.analyst.test_cli import connect_to
 
 
 def test_one_release_is_not_counted_in_steps() -> None:
-    run = FakeRunSummary(run_id="r", is_open=False, num_steps=100, used_steps=100)
-    assert "100 of 100 steps" in runs_text(FakeRunList(runs=(run,)))
-    text = runs_text(FakeRunList(runs=(replace(run, one_release=True),)))
+    run = RunSummary(
+        run_id="r",
+        dataset="digits",
+        analyst="alice",
+        mechanism="counting",
+        is_open=False,
+        num_steps=100,
+        used_steps=100,
+        close_reason="closed by the analyst",
+        opened_at="2026-01-02T03:04:05.678901+00:00",
+        closed_at="2026-01-02T03:04:05.678901+00:00",
+    )
+    assert "100 of 100 steps" in runs_text(RunList(runs=(run,)))
+    text = runs_text(RunList(runs=(replace(run, one_release=True),)))
     assert "one release" in text
     assert "100" not in text
 

@@ -10,14 +10,14 @@ import pytest
 
 from analyst.cli import main
 from analyst.config import ExitCode
-from analyst.plan_question import Over, PlanQuestion
+from analyst.facts import Over, PlanQuestion, Share
 from analyst.recipes import load_recipe
+from analyst.reports.budgets import statement, statement_json, what_is_left
+from analyst.reports.plans import PlanReport, make_plan
+from analyst.reports.plots import plot_plan
 from analyst.screen import table_text
-from analyst.training.planning import PlanReport, make_plan
-from analyst.training.plotting import plot_plan
-from analyst.training.statements import statement, statement_json, what_is_left
 from curator.cli_common import table_lines
-from tests.fakes.barrier import FakeBarrier, FakeDataset, FakeShare
+from tests.fakes.barrier import FakeBarrier, FakeDataset
 from tests.unit.analyst.test_cli import connect_to
 
 PLAN = ["plan", "--curator", "localhost:1", "--insecure-loopback", "--recipe", "dp-sinkhorn-digits"]
@@ -51,7 +51,7 @@ def test_what_does_not_fit_is_told_with_the_advice(barrier: FakeBarrier) -> None
 
 
 def test_a_share_is_told_before_the_answer(barrier: FakeBarrier) -> None:
-    barrier.share = FakeShare(epsilon=4.0, spent=1.0, reserved=1.5, remaining=2.5)
+    barrier.share = Share(epsilon=4.0, spent=1.0, reserved=1.5, remaining=2.5)
     line = report(barrier, PlanQuestion(num_steps=2)).text().splitlines()[1]
     assert line == (
         "your share  epsilon 4: 1.0000 spent, 1.5000 with your open runs, 2.5000 left (counted "

@@ -20,12 +20,11 @@ from PIL import Image
 
 from analyst.cli import main
 from analyst.config import ExitCode
-from analyst.evaluation import EvaluationError, save_images
-from analyst.evaluation.image_file import LabelledImages, load_images
+from analyst.errors import EvaluationError
+from analyst.evaluation.image_file import LabelledImages, load_images, save_images
 from analyst.evaluation.result import load_point
 from analyst.evaluation.run_folder import read_run_folder
-from analyst.training.checkpoint import Manifest
-from analyst.training.outputs import checkpoint_store
+from analyst.training.checkpoint import Manifest, checkpoint_store
 
 EXTERNAL = re.compile(r"""(?:src|href)\s*=\s*["'](?!data:)|url\(|@import|<script""")
 

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 import torch
 
-from analyst.errors import CuratorUnreachable, RunClosed, StepLost
-from analyst.recipes import Recipe, RecipeError
-from analyst.training.checkpoint import CheckpointError
+from analyst.errors import CheckpointError, CuratorUnreachable, RecipeError, RunClosed, StepLost
+from analyst.recipes import Recipe
+from analyst.training.checkpoint import checkpoint_store
 from analyst.training.loop import Outcome
-from analyst.training.outputs import checkpoint_store
 from analyst.training.progress import Progress
 from analyst.training.session import SessionOptions, resume_session, run_session
 from analyst.training.state import learning_rate

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from analyst.client.unix_socket import check_unix_socket, grpc_target
+from analyst.client.address import check_unix_socket, grpc_target
 from analyst.errors import CredentialsError
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from analyst.recipes import Recipe
-from analyst.training.outputs import checkpoint_store
+from analyst.training.checkpoint import checkpoint_store
 from analyst.training.progress import Progress
 from analyst.training.session import SessionOptions, resume_session, run_session
 from tests.fakes.barrier import FakeBarrier, FakeRun

@@ -16,7 +16,7 @@ import pytest
 from analyst import new_file as of_analyst
 from analyst.cli import main as analyst
 from analyst.errors import OutputExists, OutputRefused
-from analyst.training.lock import only_trainer
+from analyst.training.output_folder import only_trainer
 from curator.cli import ExitCode, main
 from curator.folder import CuratorFolder, initialise
 from curator.system import new_file as of_curator
@@ -196,7 +196,7 @@ def test_whoever_comes_second_replaces_nothing(
 FULL = """
 import pathlib, resource, signal, sys
 from {program}.new_file import new_file
-from {program}.os_words import in_words
+from {explains}
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 path = pathlib.Path(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
@@ -204,15 +204,21 @@ try:
     with new_file(path, replace=True) as partial:
         partial.write_bytes(b"x" * 5000)
 except OSError as error:
-    print(in_words(error))
+    print(explain(error))
 """
 
 
-@pytest.mark.parametrize("program", ["curator", "analyst"])
+EXPLAINS = {
+    "curator": "curator.system.os_errors import in_words as explain",
+    "analyst": "analyst.os_errors import explain_os_error as explain",
+}
+
+
+@pytest.mark.parametrize("program", EXPLAINS)
 def test_a_file_that_did_not_fit_leaves_nothing_and_is_named(tmp_path: Path, program: str) -> None:
     path = tmp_path / "out"
     path.write_text("mine")
-    script = FULL.format(program=program)
+    script = FULL.format(program=program, explains=EXPLAINS[program])
     done = subprocess.run(
         [sys.executable, "-c", script, str(path)],
         check=True, capture_output=True, text=True, timeout=60,

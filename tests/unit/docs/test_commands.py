@@ -19,7 +19,7 @@ READ_ONLY = {
     "explanation/accounting.md": "no curator: tests/unit/curator/accounting explains recipes too",
     "how-to/adapt-a-classifier.md": "trains a classifier: tests/e2e/test_adaptation.py does",
     "how-to/ask-the-doctor.md": "its exit code tells of this machine: tests/unit/curator/doctor",
-    "how-to/audit.md": "a long game: tests/unit/curator/audit/test_cli.py plays it as a fake",
+    "how-to/audit.md": "a long game: tests/unit/audit/test_cli.py plays it as a fake",
     "how-to/several-curators.md": "needs two curators: tests/e2e/test_federation.py has them",
     "reference/exit-codes.md": "writes into a home directory: tests/unit/cli prints the same",
 }

@@ -15,7 +15,7 @@ from analyst.adaptation.load import (
     adaptation_to_dict,
     load_adaptation,
 )
-from analyst.recipes.errors import RecipeError
+from analyst.errors import RecipeError
 from curator.accounting.cost import event_cost
 from curator.accounting.declared import DeclaredRun, read_declared
 from curator.accounting.rule import BudgetRule
@@ -76,10 +76,10 @@ def test_a_recipe_reads_back_and_counts_its_updates(tmp_path: Path) -> None:
         ({"mechanism__architecture": "resnet"}, "mechanism.architecture"),
         ({"mechanism__noise_multiplier": 0.0}, "mechanism.noise_multiplier"),
         ({"mechanism__sampling_rate": 0.1}, "either sampling_rate or expected_batch_size"),
-        ({"mechanism__surprise": 1}, "mechanism.surprise"),
+        ({"mechanism__surprise": 1}, "mechanism.surprise: unknown key"),
         ({"training__num_classes": 1}, "training.num_classes"),
         ({"training__source_batch": 39}, "source_batch must be at least"),
-        ({"move__weight": "much"}, "move.extractor.weight"),
+        ({"move__weight": "much"}, "move.weight: should be a valid number"),
         ({"move__kind": "target"}, "move"),
         ({"session__device": "cuda"}, "session.device"),
     ],

@@ -11,7 +11,7 @@ import torch
 from analyst.adaptation.accuracy import accuracy
 from analyst.adaptation.networks import build_classifier
 from analyst.adaptation.source import PublicImages, read_public
-from analyst.evaluation.errors import ImageFileError
+from analyst.errors import ImageFileError
 from analyst.generators.generator import ImageShape
 from tests.fakes.adaptation import write_digits
 

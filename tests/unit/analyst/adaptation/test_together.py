@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from analyst.adaptation.outputs import adaptation_store
 from analyst.cli import Connect, main
 from analyst.config import ConnectionConfig, ExitCode
 from analyst.errors import CuratorUnreachable
+from analyst.training.checkpoint import checkpoint_store
 from tests.fakes.adaptation import table, toml, write_digits
 from tests.fakes.barrier import FakeBarrier, FakeDataset, FakeRun, make_error
 
@@ -141,7 +141,7 @@ def test_resumed_in_parts_it_is_the_same_run(tmp_path: Path) -> None:
     assert parts.start() == ExitCode.UNREACHABLE
     parts.mend()
     assert parts(*BOTH, "--resume") == ExitCode.OK
-    expected, actual = (adaptation_store(one.out).load()[0] for one in (whole, parts))
+    expected, actual = (checkpoint_store(one.out).load()[0] for one in (whole, parts))
     assert all(torch.equal(tensor, actual[name]) for name, tensor in expected.items())
     assert [one.asked for one in whole.barriers.values()] == [
         one.asked for one in parts.barriers.values()

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from analyst.client.barrier import Barrier
-from analyst.plan_question import PlanQuestion
+from analyst.facts import PlanQuestion
 from protos.weir.v1 import run_pb2
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from analyst.client import messages
 from analyst.client.barrier import Barrier
 from analyst.client.channel import Connection
 from analyst.client.codec import encode_step
@@ -262,10 +263,9 @@ def test_batches_that_cannot_be_sent_are_told_in_words(
 
 
 def test_facts_are_short_to_look_at() -> None:
-    from analyst.client.facts import DatasetFacts
     from protos.weir.v1 import dataset_pb2
 
     message = dataset_pb2.DatasetFacts(dataset="digits")
     schema = json.dumps({"description": "x" * 5000})
     message.mechanisms.add(mechanism="dp-sinkhorn", parameters_schema=schema)
-    assert len(repr(DatasetFacts.of(message))) < 600
+    assert len(repr(messages.dataset_facts(message))) < 600

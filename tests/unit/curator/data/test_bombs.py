@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analyst.evaluation.errors import ImageFileError
+from analyst.errors import ImageFileError
 from analyst.evaluation.image_file import load_images
 from curator.data.errors import SourceError
 from curator.sources.bounds import Bounds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from analyst.client.run_summary import RunSummary
+from analyst.client.messages import run_list
 from curator.ledger.records import NOTHING, RunState, RunStatus
 from curator.rpc.runs_codec import encode_runs
 from protos.weir.v1 import run_pb2
@@ -63,6 +63,6 @@ def test_what_was_left_out_is_counted() -> None:
 def test_what_is_released_once_is_told_apart(mechanism: str, is_one: bool) -> None:
     ctx = context()
     opened(ctx, mechanism)
-    (told,) = encode_runs(ctx.ledger.runs()).runs
-    assert told.one_release is is_one
-    assert RunSummary.of(told).one_release is is_one
+    told = encode_runs(ctx.ledger.runs())
+    assert told.runs[0].one_release is is_one
+    assert run_list(told).runs[0].one_release is is_one

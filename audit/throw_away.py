@@ -1,0 +1,108 @@
+"""A curator to be attacked and thrown away: TLS, tokens and gRPC as usual, in a temporary folder.
+
+The attacker is an analyst like any other, with the analyst's client.
+
+No budget is ever widened for the audit. A data set affords a few releases, so the same records are
+registered under as many names as the trials need, which `curator dataset add` would refuse. The
+ledger is the one in memory: it keeps the same contract and charges before each release, and is
+five times as fast where each trial opens a run.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import cast
+
+from analyst.client import Barrier, connect
+from audit.canaries import audit_facts
+from audit.records import Records
+from curator.clock import utc_now
+from curator.data.sampling import PrivateRecords
+from curator.folder import initialise
+from curator.ledger.ledger import DatasetRegistration
+from curator.ledger.memory import MemoryLedger
+from curator.privacy.noise import NoiseSource
+from curator.rpc.identity import KnownCallers
+from curator.rpc.server import RpcConfig, create_server
+from curator.service.context import Context, ServedDataset
+
+_ANALYST = "attacker"
+_MAX_SAMPLES = 64
+_MESSAGE_BYTES = 1 << 20
+_GRACE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class ThrowAwayCurator:
+    """A serving curator and a connection to it."""
+
+    context: Context
+    records: Records
+    barrier: Barrier
+    _numbers: Iterator[int] = field(default_factory=count)
+
+    def new_dataset(self) -> str:
+        """Register the records once more, with a whole budget."""
+        facts = audit_facts(f"audit-{next(self._numbers)}")
+        self.context.ledger.register_dataset(
+            DatasetRegistration(
+                name=facts.name,
+                budget=facts.budget,
+                adjacency=facts.adjacency,
+                facts_json=facts.model_dump_json(),
+            )
+        )
+        sealed = cast("PrivateRecords", self.records)
+        self.context.datasets[facts.name] = ServedDataset(facts=facts, records=sealed)
+        return facts.name
+
+
+@contextmanager
+def throw_away_curator(records: Records, noise: NoiseSource) -> Iterator[ThrowAwayCurator]:
+    """Serve records on the loopback interface until the block is left.
+
+    Args:
+        records: Public canaries.
+        noise: The production source, unless a test plants another.
+
+    Yields:
+        The curator.
+    """
+    with tempfile.TemporaryDirectory(prefix="weir-audit-") as root:
+        folder = initialise(Path(root) / "curator")
+        credentials = folder.add_analyst(_ANALYST)
+        executor = ThreadPoolExecutor(1, thread_name_prefix="audit")
+        context = Context(
+            ledger=MemoryLedger(utc_now),
+            datasets={},
+            noise=noise,
+            executor=executor,
+            holder=f"audit-{threading.get_native_id()}",
+            max_samples=_MAX_SAMPLES,
+        )
+        server = create_server(
+            context,
+            KnownCallers(folder.tokens),
+            folder.signing_key,
+            RpcConfig(
+                host="127.0.0.1",
+                port=0,
+                tls=folder.tls,
+                max_message_bytes=_MESSAGE_BYTES,
+                reflection=False,
+            ),
+        )
+        server.start()
+        try:
+            with connect(f"localhost:{server.port}", credentials=credentials) as barrier:
+                yield ThrowAwayCurator(context=context, records=records, barrier=barrier)
+        finally:
+            server.drain(_GRACE_SECONDS)
+            executor.shutdown(wait=True)

@@ -1,0 +1,71 @@
+"""One trial in process, by the mechanism's own mathematics: for public canaries alone."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, cast
+
+from torch import Tensor
+
+from audit.canaries import CAPACITY, Pair
+from audit.records import Records
+from audit.target import Target
+from curator.data.sampling import PrivateRecords
+from curator.mechanisms.kinds import is_sampled, is_stateful
+from curator.mechanisms.mechanism import ReleasedOnceMechanism, SampledStatefulMechanism
+from curator.privacy.noise import NoiseSource
+from curator.privacy.release import Release
+from curator.state.private_batches import private_batches, setup_batches
+from curator.state.step import state_step
+
+_ROWS = CAPACITY  # a service reads more at once, and hashes as many, padding or not
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Trial:
+    """The answers of one trial, and what the mechanism then remembers, packed."""
+
+    answers: list[Release]
+    state: dict[str, Tensor]
+
+
+def run_in_process(
+    target: Target,
+    pair: Pair,
+    records: Records,
+    noise: NoiseSource,
+    steps: AbstractContextManager[Any] | None = None,
+) -> Trial:
+    """Return what a curator would answer in one trial.
+
+    Args:
+        target: The mechanism.
+        pair: The canary, whose samples are sent.
+        records: What the curator holds.
+        noise: Its randomness.
+        steps: Entered around what is computed at each step, and not around what is read before.
+    """
+    mechanism, steps = target.open(), steps or nullcontext()
+    samples = target.sends(pair, mechanism.rows_per_step)
+    if is_stateful(mechanism):
+        sealed, answers = cast("PrivateRecords", records), []
+        fresh = isinstance(mechanism, SampledStatefulMechanism)
+        batches = private_batches(mechanism, sealed, noise) if fresh else records.batches(_ROWS)
+        state = mechanism.start(batches)
+        with steps:
+            for step in range(1, target.num_steps + 1):
+                state, answer = state_step(mechanism, state, step, samples, noise)
+                answers.append(answer)
+        return Trial(answers=answers, state=mechanism.pack(state))
+    with steps:
+        if is_sampled(mechanism):
+            batch = records.poisson_batch(mechanism.sampling_rate, mechanism.capacity, noise)
+            answer = mechanism.gradient(samples, batch, noise)
+        else:
+            once = cast("ReleasedOnceMechanism", mechanism)
+            released = once.setup(
+                setup_batches(once, cast("PrivateRecords", records), noise), noise
+            )
+            answer = released if target.statistic else once.gradient(samples, released)
+    return Trial(answers=[answer], state={})

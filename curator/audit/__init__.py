@@ -1,1 +1,0 @@
-"""Attack the curator from outside: a distinguishing game whose score bounds epsilon from below."""
