@@ -9,14 +9,14 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from curator.privacy.event import (
-    HiddenPartEvent,
-    PrivacyEvent,
-    SampledGaussianEvent,
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.hidden_part import HiddenPartEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
+from curator.accounting.events.sliced_gaussian import (
     SampledSlicedGaussianEvent,
-    SamplingRate,
     SlicedGaussianEvent,
 )
+from curator.privacy.event import SamplingRate
 
 _CLOSE: Final = 2e-3
 

@@ -15,25 +15,23 @@ from curator.accounting.declared_numbers import need as _need
 from curator.accounting.declared_numbers import number as _number
 from curator.accounting.declared_numbers import rate as _rate
 from curator.accounting.declared_teachers import TEACHER_READERS, published_votes
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.composed import ComposedEvent
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.none import NoEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
+from curator.accounting.events.sampled_sum import SampledSumEvent
+from curator.accounting.events.sliced_gaussian import (
+    SampledSlicedGaussianEvent,
+    SlicedGaussianEvent,
+)
 from curator.accounting.hidden_critic import HiddenCritic
+from curator.accounting.overflow import overflow_probability
 from curator.accounting.published_cgan import PublishedCgan
 from curator.accounting.published_merf_ae import dp_merf_ae_published
 from curator.accounting.published_votes import PublishedVotes
-from curator.accounting.sliced import overflow_probability
 from curator.privacy.budget import Budget
-from curator.privacy.event import (
-    GaussianEvent,
-    NoEvent,
-    PrivacyEvent,
-    SampledGaussianEvent,
-    SampledSlicedGaussianEvent,
-    SampledSumEvent,
-    SamplingRate,
-    SlicedGaussianEvent,
-    SumsThenGaussianEvent,
-    check_dimension,
-    check_num_steps,
-)
+from curator.privacy.event import SamplingRate, check_dimension, check_num_steps
 
 _OVERRIDABLE: Final = ("num_steps", "epsilon", "delta", "nominal_size", "dimension", "capacity")
 
@@ -206,7 +204,8 @@ def _dp_merf_ae(parameters: Mapping[str, Any]) -> _Read:
         overflow_probability=_units_overflow(parameters, rate),
         num_releases=_need(parameters, "training_steps"),
     )
-    setup = SumsThenGaussianEvent(sums=sums, noise_multiplier=_need(parameters, "noise_multiplier"))
+    last = GaussianEvent(noise_multiplier=_need(parameters, "noise_multiplier"))
+    setup = ComposedEvent(in_turn=(sums, last))
     sensitivity = (
         "the gradient of each record is clipped to C, so the sum of an update moves by at most C "
         "times the records of a unit, by twice that should the sample not fit; then sums of one "

@@ -7,16 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from curator.accounting.declared_numbers import need
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.hidden_part import HiddenPartEvent
+from curator.accounting.events.none import NoEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.accounting.hidden_critic import HiddenCritic
-from curator.privacy.event import (
-    GaussianEvent,
-    HiddenPartEvent,
-    NoEvent,
-    PrivacyEvent,
-    SampledGaussianEvent,
-    SamplingRate,
-    check_dimension,
-)
+from curator.privacy.event import SamplingRate, check_dimension
 
 _Read = tuple[str, PrivacyEvent, PrivacyEvent]
 _APART: Final = "2 C sqrt(B): each of B images is clipped to C"

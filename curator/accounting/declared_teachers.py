@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from curator.accounting.declared_numbers import need
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.none import NoEvent
 from curator.accounting.published_votes import PublishedVotes
-from curator.privacy.event import GaussianEvent, NoEvent, PrivacyEvent
 
 _Read = tuple[str, PrivacyEvent, PrivacyEvent]
 

@@ -10,11 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, assert_never
+from typing import Any
 
 from curator.accounting.claims import claims_about
 from curator.accounting.cost import UNIT, Cost, event_cost
 from curator.accounting.declared import DeclaredRun
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.none import NoEvent
+from curator.accounting.events.sliced_gaussian import (
+    SampledSlicedGaussianEvent,
+)
 from curator.accounting.hidden_critic import HiddenCriticBounds, hidden_critic_bounds
 from curator.accounting.orders import ORDERS
 from curator.accounting.pld import pld_epsilon
@@ -24,19 +29,7 @@ from curator.accounting.rdp import epsilon_from_rdp
 from curator.accounting.rule import BudgetRule
 from curator.accounting.sliced_bounds import PaperBounds, paper_bounds
 from curator.privacy.adjacency import Relation
-from curator.privacy.event import (
-    MAX_STEPS,
-    GaussianEvent,
-    HiddenPartEvent,
-    LoneEvent,
-    NoEvent,
-    PrivacyEvent,
-    SampledGaussianEvent,
-    SampledSlicedGaussianEvent,
-    SampledSumEvent,
-    SlicedGaussianEvent,
-    parts_of,
-)
+from curator.privacy.event import MAX_STEPS
 
 
 class CrossCheckMissing(RuntimeError):
@@ -130,7 +123,7 @@ def explain(run: DeclaredRun, *, cross_check: bool) -> Explanation:
     share = run.budget.delta / max(1, len(paid))
     return Explanation(
         mechanism=run.mechanism,
-        events=tuple(f"{n:,} x {in_words(event)}" for event, n in paid),
+        events=tuple(f"{n:,} x {event.in_words()}" for event, n in paid),
         sensitivity=run.sensitivity,
         adjacency=f"{Relation.ADD_OR_REMOVE}-one-unit",
         num_steps=num_steps,
@@ -154,47 +147,6 @@ def explain(run: DeclaredRun, *, cross_check: bool) -> Explanation:
     )
 
 
-def in_words(event: PrivacyEvent) -> str:
-    """Return an event as a phrase."""
-    return "; then one ".join(_in_words(part) for part in parts_of(event))
-
-
-def _in_words(event: LoneEvent) -> str:
-    match event:
-        case NoEvent():
-            return "nothing private"
-        case GaussianEvent(noise_multiplier=z):
-            return f"Gaussian release of a function of all units, noise std / sensitivity {z:g}"
-        case SampledGaussianEvent(sampling_rate=rate, noise_multiplier=z):
-            return (
-                f"Gaussian release of a function of a fresh Poisson sample, rate "
-                f"{float(rate):.6g}, noise std / sensitivity {z:g}"
-            )
-        case SampledSumEvent(num_releases=n, overflow_probability=p, noise_multiplier=z):
-            return (
-                f"{n} Gaussian release{'s' * (n > 1)} of a sum over a fresh Poisson sample, rate "
-                f"{float(event.sampling_rate):.6g}, noise std / sensitivity {z:g}, that may not "
-                f"fit with probability at most {p:.2g}"
-            )
-        case HiddenPartEvent(num_parts=k, noise_multiplier=z):
-            return (
-                f"Gaussian release of a function of one of {k:,} parts, drawn in secret, noise std "
-                f"/ distance of two parts' answers {z:g}"
-            )
-        case SlicedGaussianEvent(dimension=d, num_projections=k, noise_multiplier=z):
-            return (
-                f"Gaussian release of {k} fresh random projections of rows of {d} coordinates, "
-                f"noise std / row norm {z:g}"
-            )
-        case SampledSlicedGaussianEvent(sampling_rate=rate, base=base, overflow_probability=p):
-            return (
-                f"{in_words(base)}, rows from a fresh Poisson sample, rate {float(rate):.6g}, in "
-                f"random slots that are full with probability at most {p:.2g}"
-            )
-        case _ as never:
-            assert_never(never)
-
-
 def opacus_epsilon(uses: Sequence[tuple[PrivacyEvent, int]], delta: float) -> float | None:
     """Return the epsilon of declared releases by opacus' Renyi accountant, at its best order.
 
@@ -211,18 +163,11 @@ def opacus_epsilon(uses: Sequence[tuple[PrivacyEvent, int]], delta: float) -> fl
         raise CrossCheckMissing(msg) from None
     orders = [1 + i / 10 for i in range(1, 100)] + list(range(12, 65))
     total = [0.0] * len(orders)
-    for event, n in ((part, n) for whole, n in uses for part in parts_of(whole)):
-        each = 1
-        match event:
-            case GaussianEvent(noise_multiplier=z):
-                rate = 1.0
-            case SampledGaussianEvent(sampling_rate=sampling_rate, noise_multiplier=z):
-                rate = float(sampling_rate)
-            case SampledSumEvent(sampling_rate=sampling_rate, noise_multiplier=z):
-                rate, each = float(sampling_rate), event.num_releases  # it knows of no overflow
-            case _:
-                return None
-        curve = foreign.compute_rdp(q=rate, noise_multiplier=z, steps=n * each, orders=orders)
+    for part, n in ((part, n * part.repeats) for event, n in uses for part in event.parts):
+        if part.elsewhere is None:
+            return None
+        rate, z = part.elsewhere.sampling_rate, part.elsewhere.noise_multiplier
+        curve = foreign.compute_rdp(q=rate, noise_multiplier=z, steps=n, orders=orders)
         total = [a + float(b) for a, b in zip(total, curve, strict=True)]
     return max(0.0, float(foreign.get_privacy_spent(orders=orders, rdp=total, delta=delta)[0]))
 

@@ -16,13 +16,9 @@ from typing import Final
 import numpy as np
 from scipy.special import log_ndtr
 
-from curator.accounting.profile import Floats, Profile, composed_epsilon
-from curator.accounting.sliced_pld import add_profile, remove_profile
-from curator.privacy.event import HiddenPartEvent
+from curator.accounting.profile import Floats, add_profile, fitted_epsilon, remove_profile
 
-_COARSEST, _FINEST = 1e-2, 1e-5  # spacing of losses
 _PRECISION: Final = 1e-5
-_ROUNDS: Final = 4
 _MOST: Final = 1 << 20
 _LEAST_NOISE: Final = 1e-2
 _LARGEST_SHIFT: Final = 14.0  # so that one step's losses stay below what a profile looks at
@@ -180,11 +176,11 @@ def hidden_critic_bounds(run: HiddenCritic, num_steps: int, delta: float) -> Hid
         published=None if known is None else known.what,
         claimed=None if known is None else known.epsilon,
         least=max(
-            composed(removed, added, num_steps, delta),
-            composed(added, removed, num_steps, delta),
+            fitted_epsilon(removed, added, num_steps, delta),
+            fitted_epsilon(added, removed, num_steps, delta),
         ),
-        most_decoupled=composed(removed, removed, num_steps, delta),
-        most=composed(revealed, revealed, num_steps, delta),
+        most_decoupled=fitted_epsilon(removed, removed, num_steps, delta),
+        most=fitted_epsilon(revealed, revealed, num_steps, delta),
         in_public_rounds=gaussian_epsilon(run.shift * math.sqrt(rounds), delta),
         is_drawn_in_secret=run.is_drawn_in_secret,
     )
@@ -210,44 +206,3 @@ def gaussian_epsilon(shift: float, delta: float) -> float:
         middle = (low + high) / 2
         low, high = (low, middle) if is_enough(middle) else (middle, high)
     return high
-
-
-def hidden_part_pld_epsilon(event: HiddenPartEvent, num_steps: int, delta: float) -> float:
-    """Return the epsilon of `num_steps` releases declared in advance, by loss distributions.
-
-    Args:
-        event: One release.
-        num_steps: The declared number of releases.
-        delta: In (0, 1).
-
-    Returns:
-        Epsilon, too large by about 1e-3 relatively at most, by the rounding of losses.
-
-    References:
-        [balle:18], theorem 2; [doroshenko:22].
-    """
-    shifts, weights = np.array([1.0 / event.noise_multiplier]), np.array([1.0])
-
-    def changed(losses: Floats) -> Floats:
-        return remove_profile(losses, 1.0 / event.num_parts, shifts, weights)
-
-    return composed(changed, changed, num_steps, delta)
-
-
-def composed(forward: Profile, backward: Profile, num_steps: int, delta: float) -> float:
-    """Return an epsilon on losses whose spacing fits it: rounding them adds variance each step.
-
-    Args:
-        forward: H_t(P || Q) at losses, as for `composed_epsilon`.
-        backward: H_t(Q || P), likewise.
-        num_steps: Number of compositions.
-        delta: In (0, 1).
-    """
-    interval, epsilon = _COARSEST, math.inf
-    for _ in range(_ROUNDS):
-        epsilon = composed_epsilon(forward, backward, num_steps, delta, interval)
-        fitting = epsilon * math.sqrt(12 * _PRECISION / (num_steps * -math.log(delta)))
-        if interval <= max(_FINEST, 1.5 * fitting):
-            break
-        interval = max(_FINEST, fitting)
-    return epsilon

@@ -14,10 +14,8 @@ from typing import Final
 
 import numpy as np
 
-from curator.accounting.hidden_critic import composed
-from curator.accounting.profile import Floats
+from curator.accounting.profile import Floats, add_profile, fitted_epsilon, remove_profile
 from curator.accounting.quadrature import sampled_gaussian_rdp_at
-from curator.accounting.sliced_pld import add_profile, remove_profile
 
 _MOST: Final = 1 << 20
 _ORDERS: Final = tuple(1 + i / 50 for i in range(1, 3000))
@@ -134,6 +132,7 @@ def cgan_bounds(run: PublishedCgan, num_steps: int, delta: float) -> CganBounds:
         one_tensor=renyi(run.noise_multiplier),
         renyi=renyi(joint),
         losses=max(
-            composed(removed, added, num_steps, delta), composed(added, removed, num_steps, delta)
+            fitted_epsilon(removed, added, num_steps, delta),
+            fitted_epsilon(added, removed, num_steps, delta),
         ),
     )

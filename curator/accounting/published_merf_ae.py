@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from curator.accounting.declared_numbers import need
-from curator.privacy.event import HiddenPartEvent, NoEvent, PrivacyEvent
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.hidden_part import HiddenPartEvent
+from curator.accounting.events.none import NoEvent
 
 
 def dp_merf_ae_published(

@@ -18,17 +18,13 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Final
 
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
+from curator.accounting.events.sliced_gaussian import SampledSlicedGaussianEvent, sampled_sliced_rdp
 from curator.accounting.orders import ORDERS
 from curator.accounting.pld import renyi_epsilon
 from curator.accounting.rdp import epsilon_from_rdp
-from curator.accounting.sliced import sampled_sliced_rdp
-from curator.privacy.event import (
-    MAX_NOISE_MULTIPLIER,
-    MIN_NOISE_MULTIPLIER,
-    PrivacyEvent,
-    SampledGaussianEvent,
-    SampledSlicedGaussianEvent,
-)
+from curator.privacy.event import MAX_NOISE_MULTIPLIER, MIN_NOISE_MULTIPLIER
 
 _SHARE: Final = 0.5  # of delta, that the paper spends on w
 _TOLERANCE: Final = 1e-4  # of the noises, relative

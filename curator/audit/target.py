@@ -11,11 +11,13 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.none import NoEvent
 from curator.accounting.pld import pld_epsilon
 from curator.audit.canaries import Pair, audit_facts
 from curator.mechanisms.catalogue import CataloguedMechanism, parse_mechanism
 from curator.mechanisms.kinds import is_sampled, is_stateful
-from curator.privacy.event import GaussianEvent, NoEvent, PrivacyEvent
 from curator.privacy.records import Samples
 
 _SPACE = audit_facts("audit").space

@@ -15,6 +15,9 @@ from typing import Final, NoReturn, final
 import torch
 from torch import Tensor
 
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.none import NoEvent
 from curator.divergences.critic_training import Ensemble
 from curator.divergences.critics import initial_critics
 from curator.divergences.device import compute_device
@@ -33,7 +36,6 @@ from curator.mechanisms.adversarial_dp_sinkhorn_spec import (
 )
 from curator.mechanisms.shards import Shards, gather_shards
 from curator.mechanisms.specification import check_rows
-from curator.privacy.event import GaussianEvent, NoEvent, PrivacyEvent
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private, SealedError
 from curator.privacy.records import ImageSpace, RecordBatch, Samples

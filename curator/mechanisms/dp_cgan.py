@@ -16,7 +16,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from curator.accounting.sliced import overflow_probability
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.none import NoEvent
+from curator.accounting.events.sampled_sum import SampledSumEvent
+from curator.accounting.overflow import overflow_probability
 from curator.divergences.device import compute_device
 from curator.divergences.dp_critic import (
     Examples,
@@ -30,7 +33,7 @@ from curator.divergences.dp_critic_adam import CriticVector, adam_step
 from curator.mechanisms.dp_cgan_pace import Pace
 from curator.mechanisms.dp_cgan_spec import DpCganSpec, dp_critic_shape
 from curator.mechanisms.specification import check_rows
-from curator.privacy.event import NoEvent, PrivacyEvent, SampledSumEvent, SamplingRate
+from curator.privacy.event import SamplingRate
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private, SealedError
 from curator.privacy.records import ImageSpace, RecordBatch, Samples

@@ -14,7 +14,12 @@ from typing import Final, final
 import torch
 from torch import Tensor
 
-from curator.accounting.sliced import overflow_probability
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.composed import ComposedEvent
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.none import NoEvent
+from curator.accounting.events.sampled_sum import SampledSumEvent
+from curator.accounting.overflow import overflow_probability
 from curator.divergences.autoencoder import (
     autoencoder_parameters,
     example_slopes,
@@ -30,13 +35,7 @@ from curator.divergences.random_features import fourier_features
 from curator.mechanisms.counted_features import CountedFeatures
 from curator.mechanisms.dp_merf_ae_spec import DpMerfAeSpec, autoencoder_shape
 from curator.mechanisms.specification import MAX_ROWS, check_rows
-from curator.privacy.event import (
-    NoEvent,
-    PrivacyEvent,
-    SampledSumEvent,
-    SamplingRate,
-    SumsThenGaussianEvent,
-)
+from curator.privacy.event import SamplingRate
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.records import ImageSpace, RecordBatch, Samples
@@ -114,7 +113,8 @@ class DpMerfAe:
             overflow_probability=overflow,
             num_releases=self.spec.training_steps,
         )
-        return SumsThenGaussianEvent(sums=sums, noise_multiplier=self.spec.noise_multiplier)
+        last = GaussianEvent(noise_multiplier=self.spec.noise_multiplier)
+        return ComposedEvent(in_turn=(sums, last))
 
     def step_event(self) -> PrivacyEvent:
         """Return the cost of one gradient: none.

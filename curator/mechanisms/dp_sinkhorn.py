@@ -12,6 +12,9 @@ from typing import Annotated, Literal, Self, final
 import torch
 from pydantic import Field, model_validator
 
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.none import NoEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.divergences.backend import dense_solver
 from curator.divergences.cost import LabelledCost
 from curator.divergences.device import compute_device
@@ -21,7 +24,7 @@ from curator.divergences.sinkhorn import TransportSolver
 from curator.errors import MalformedRequest
 from curator.mechanisms.dp_sinkhorn_step import Halves, Step, step_on
 from curator.mechanisms.specification import MAX_ROWS, NoiseMultiplier, Specification, check_rows
-from curator.privacy.event import NoEvent, PrivacyEvent, SampledGaussianEvent, SamplingRate
+from curator.privacy.event import SamplingRate
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.records import ImageSpace, RecordBatch, Samples

@@ -14,17 +14,17 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from curator.accounting.sliced import overflow_probability
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.none import NoEvent
+from curator.accounting.events.sliced_gaussian import (
+    SampledSlicedGaussianEvent,
+    SlicedGaussianEvent,
+)
+from curator.accounting.overflow import overflow_probability
 from curator.divergences.sliced import clip_rows, clip_rows_gradient, sliced_gradient
 from curator.errors import MalformedRequest
 from curator.mechanisms.specification import MAX_ROWS, NoiseMultiplier, Specification, check_rows
-from curator.privacy.event import (
-    NoEvent,
-    PrivacyEvent,
-    SampledSlicedGaussianEvent,
-    SamplingRate,
-    SlicedGaussianEvent,
-)
+from curator.privacy.event import SamplingRate
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.records import ImageSpace, RecordBatch, Samples

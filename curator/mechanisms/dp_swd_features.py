@@ -15,19 +15,19 @@ from typing import Final, final
 import torch
 from torch import Tensor
 
-from curator.accounting.sliced import overflow_probability
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.none import NoEvent
+from curator.accounting.events.sliced_gaussian import (
+    SampledSlicedGaussianEvent,
+    SlicedGaussianEvent,
+)
+from curator.accounting.overflow import overflow_probability
 from curator.divergences.feature_nets import LARGEST_WEIGHT, ROW_RADIUS, feature_rows
 from curator.divergences.sliced import clip_rows, clip_rows_gradient, sliced_gradient
 from curator.errors import MalformedRequest
 from curator.mechanisms.dp_swd_features_spec import DpSwdFeaturesSpec, feature_shape
 from curator.mechanisms.uploaded_weights import read_weights
-from curator.privacy.event import (
-    NoEvent,
-    PrivacyEvent,
-    SampledSlicedGaussianEvent,
-    SamplingRate,
-    SlicedGaussianEvent,
-)
+from curator.privacy.event import SamplingRate
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.records import ImageSpace, RecordBatch, Samples

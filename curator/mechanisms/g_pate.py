@@ -15,6 +15,9 @@ from typing import Final, NoReturn, final
 import torch
 from torch import Tensor
 
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.none import NoEvent
 from curator.divergences.critic_training import image_gradients
 from curator.divergences.device import compute_device
 from curator.divergences.public_draws import public_normals
@@ -27,7 +30,6 @@ from curator.divergences.teacher_directions import (
 from curator.mechanisms.g_pate_spec import GPateSpec, check_projections
 from curator.mechanisms.specification import check_rows
 from curator.mechanisms.teachers import Taught, Teachers, silent
-from curator.privacy.event import GaussianEvent, NoEvent, PrivacyEvent
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private, SealedError
 from curator.privacy.records import ImageSpace, RecordBatch, Samples

@@ -12,11 +12,13 @@ from typing import Annotated, Final, final
 from pydantic import Field
 from torch import Tensor
 
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.hidden_part import HiddenPartEvent
+from curator.accounting.events.none import NoEvent
 from curator.errors import MalformedRequest
 from curator.mechanisms.critic_state import CriticData, CriticState
 from curator.mechanisms.gs_wgan_mean_spec import GsWganMeanSpec
 from curator.mechanisms.one_critic import OneCritic
-from curator.privacy.event import HiddenPartEvent, NoEvent, PrivacyEvent
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.records import ImageSpace, RecordBatch, Samples

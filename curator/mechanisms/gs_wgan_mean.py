@@ -12,12 +12,14 @@ from typing import Final, final
 import torch
 from torch import Tensor
 
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.none import NoEvent
 from curator.divergences.critic_training import image_gradients
 from curator.divergences.placement import placed_update
 from curator.divergences.progress import told
 from curator.mechanisms.critic_state import CriticData, CriticState
 from curator.mechanisms.gs_wgan_mean_spec import GsWganMeanSpec
-from curator.privacy.event import GaussianEvent, NoEvent, PrivacyEvent
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.records import ImageSpace, RecordBatch, Samples

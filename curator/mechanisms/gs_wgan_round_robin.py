@@ -13,11 +13,13 @@ from typing import Final, final
 
 from torch import Tensor
 
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.gaussian import GaussianEvent
 from curator.errors import MalformedRequest
 from curator.mechanisms.critic_state import CriticData, CriticState
 from curator.mechanisms.gs_wgan_mean_spec import GsWganMeanSpec
 from curator.mechanisms.one_critic import OneCritic
-from curator.privacy.event import MAX_NOISE_MULTIPLIER, GaussianEvent, PrivacyEvent
+from curator.privacy.event import MAX_NOISE_MULTIPLIER
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.records import ImageSpace, RecordBatch, Samples

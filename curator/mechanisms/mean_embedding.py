@@ -12,11 +12,13 @@ from typing import final
 
 from torch import Tensor
 
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.none import NoEvent
 from curator.divergences.embedding_loss import class_gradients
 from curator.mechanisms.counted_features import CountedFeatures
 from curator.mechanisms.mean_embedding_spec import MeanEmbeddingSpec, feature_map
 from curator.mechanisms.specification import MAX_ROWS, check_rows
-from curator.privacy.event import GaussianEvent, NoEvent, PrivacyEvent
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.records import ImageSpace, RecordBatch, Samples

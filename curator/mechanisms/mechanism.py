@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from curator.privacy.event import PrivacyEvent, SamplingRate
+    from curator.accounting.events.base import PrivacyEvent
+    from curator.privacy.event import SamplingRate
     from curator.privacy.noise import NoiseSource
     from curator.privacy.private import Private
     from curator.privacy.records import RecordBatch, Samples

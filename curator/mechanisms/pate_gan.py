@@ -15,13 +15,15 @@ from typing import Final, NoReturn, final
 import torch
 from torch import Tensor
 
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.none import NoEvent
 from curator.divergences.device import compute_device
 from curator.divergences.teacher_votes import opinions
 from curator.mechanisms.pate_gan_spec import PateGanSpec
 from curator.mechanisms.pate_gan_student import Student, Studied
 from curator.mechanisms.specification import check_rows
 from curator.mechanisms.teachers import Taught, Teachers, silent
-from curator.privacy.event import GaussianEvent, NoEvent, PrivacyEvent
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private, SealedError
 from curator.privacy.records import ImageSpace, RecordBatch, Samples

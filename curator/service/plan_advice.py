@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from curator.accounting.cost import event_cost
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.data.capacity import enough_rows
 from curator.mechanisms.mechanism import ReleasedOnceMechanism, SampledMechanism, ServedMechanism
-from curator.privacy.event import GaussianEvent, SampledGaussianEvent
 from curator.service.plan_noise import noise_that_would_do
 from curator.service.pricing import Limits, Price
 from curator.service.steward_policy import StewardPolicy

@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from curator.accounting.events.gaussian import GaussianEvent
 from curator.mechanisms import g_pate, shards, teachers
 from curator.mechanisms.g_pate import GPate, GPateState
 from curator.mechanisms.g_pate_spec import GPateSpec
-from curator.privacy.event import GaussianEvent
 from curator.privacy.records import Samples
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.sanitizer import averaged, votes

@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from curator.accounting.cost import event_cost
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms import dp_cgan
 from curator.mechanisms.dp_cgan import DpCgan, TrainedCritic
 from curator.mechanisms.dp_cgan_spec import DpCganSpec, dp_critic_shape
-from curator.privacy.event import SampledGaussianEvent
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.records import RecordBatch, Samples

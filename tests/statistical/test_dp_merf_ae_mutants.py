@@ -15,12 +15,13 @@ import torch
 from torch import Tensor
 
 from curator.accounting.cost import event_cost
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms import dp_merf_ae
 from curator.mechanisms.dp_merf_ae import DpMerfAe
 from curator.mechanisms.dp_merf_ae_spec import DpMerfAeSpec
-from curator.privacy.event import GaussianEvent, SampledGaussianEvent
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.records import RecordBatch

@@ -11,12 +11,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.divergences import feature_extractors
 from curator.divergences.critic_training import Ensemble
 from curator.mechanisms import adversarial_dp_sinkhorn, shards
 from curator.mechanisms.adversarial_dp_sinkhorn import AdversarialDpSinkhorn, ExtractorState
 from curator.mechanisms.adversarial_dp_sinkhorn_spec import AdversarialDpSinkhornSpec
-from curator.privacy.event import GaussianEvent, SampledGaussianEvent, SamplingRate
+from curator.privacy.event import SamplingRate
 from curator.privacy.records import Samples
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.sanitizer import averaged

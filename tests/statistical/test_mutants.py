@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 import torch
 
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.data.binomial import draw_count
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn
 from curator.mechanisms.mean_embedding import MeanEmbedding
 from curator.privacy.adjacency import Adjacency
-from curator.privacy.event import SampledGaussianEvent, SamplingRate
+from curator.privacy.event import SamplingRate
 from curator.privacy.private import Private
 from curator.privacy.records import RecordBatch
 from curator.privacy.release import FloatBlock, LatticeBlock, Release

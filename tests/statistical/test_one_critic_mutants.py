@@ -12,6 +12,10 @@ import torch
 from torch import Tensor
 
 from curator.accounting.cost import event_cost
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.hidden_part import HiddenPartEvent
+from curator.accounting.events.none import NoEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms import critic_state, gs_wgan_decoupled, shards
@@ -20,13 +24,7 @@ from curator.mechanisms.gs_wgan_decoupled import GsWganDecoupled, GsWganDecouple
 from curator.mechanisms.gs_wgan_mean_spec import GsWganMeanSpec
 from curator.mechanisms.gs_wgan_round_robin import GsWganRoundRobin
 from curator.mechanisms.one_critic import OneCritic
-from curator.privacy.event import (
-    GaussianEvent,
-    HiddenPartEvent,
-    NoEvent,
-    SampledGaussianEvent,
-    SamplingRate,
-)
+from curator.privacy.event import SamplingRate
 from curator.privacy.records import Samples
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.sanitizer import averaged

@@ -14,6 +14,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms import pate_gan, shards, teachers
@@ -21,7 +23,7 @@ from curator.mechanisms.pate_gan import PateGan, PateGanState
 from curator.mechanisms.pate_gan_spec import PateGanSpec
 from curator.mechanisms.pate_gan_student import Student
 from curator.mechanisms.teachers import Taught, Teachers
-from curator.privacy.event import GaussianEvent, SampledGaussianEvent, SamplingRate
+from curator.privacy.event import SamplingRate
 from curator.privacy.records import Samples
 from curator.privacy.release import FloatBlock, LatticeBlock
 from curator.sanitizer import votes

@@ -13,17 +13,17 @@ from curator import cli
 from curator.accounting import declared, explain
 from curator.accounting.claims import CLAIMS
 from curator.accounting.declared import read_declared
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
+from curator.accounting.events.sliced_gaussian import (
+    SampledSlicedGaussianEvent,
+    SlicedGaussianEvent,
+)
 from curator.accounting.explain import CrossCheckMissing, opacus_epsilon
 from curator.accounting.explain import explain as chain
 from curator.accounting.explain_text import explain_lines
 from curator.mechanisms.dp_swd import DpSwd, DpSwdSpec
-from curator.privacy.event import (
-    GaussianEvent,
-    SampledGaussianEvent,
-    SampledSlicedGaussianEvent,
-    SamplingRate,
-    SlicedGaussianEvent,
-)
+from curator.privacy.event import SamplingRate
 from curator.privacy.records import ImageSpace
 
 SMALL = {

@@ -9,16 +9,14 @@ from typing import Any
 import pytest
 
 from curator.accounting.declared import read_declared
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.hidden_part import HiddenPartEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.accounting.explain import explain
 from curator.accounting.explain_text import explain_lines
 from curator.accounting.hidden_critic import HiddenCritic, hidden_critic_bounds
 from curator.accounting.pld import pld_epsilon
-from curator.privacy.event import (
-    GaussianEvent,
-    HiddenPartEvent,
-    SampledGaussianEvent,
-    SamplingRate,
-)
+from curator.privacy.event import SamplingRate
 
 PUBLISHED = {
     "mechanism": "gs-wgan-published",

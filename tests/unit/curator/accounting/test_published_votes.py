@@ -10,11 +10,11 @@ import pytest
 from scipy.stats import norm
 
 from curator.accounting.declared import read_declared
+from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.explain import explain
 from curator.accounting.explain_text import explain_lines
 from curator.accounting.pld import pld_epsilon
 from curator.accounting.published_votes import PublishedVotes, afforded_votes, gaussian_mu
-from curator.privacy.event import GaussianEvent
 
 DELTA = 1e-5
 G_PATE: dict[float, dict[str, Any]] = {

@@ -7,17 +7,17 @@ import math
 import pytest
 
 from curator.accounting.claims import CLAIMS, Claim
+from curator.accounting.events.sliced_gaussian import (
+    SampledSlicedGaussianEvent,
+    SlicedGaussianEvent,
+)
 from curator.accounting.sliced_bounds import (
     bernstein_square,
     central_limit_square,
     paper_bounds,
 )
 from curator.accounting.sliced_pld import squared_length_rule
-from curator.privacy.event import (
-    SampledSlicedGaussianEvent,
-    SamplingRate,
-    SlicedGaussianEvent,
-)
+from curator.privacy.event import SamplingRate
 
 SETTINGS = {claim.what: claim for claim in CLAIMS if "DP-SWD" in claim.what}
 

@@ -12,22 +12,19 @@ from curator.accounting.calibrate import noise_multiplier_for
 from curator.accounting.cost import Cost, event_cost
 from curator.accounting.declared import read_declared
 from curator.accounting.event_text import event_from_text, event_to_text
-from curator.accounting.explain import explain, in_words, opacus_epsilon
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.composed import ComposedEvent
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.none import NoEvent
+from curator.accounting.events.sampled_sum import SampledSumEvent
+from curator.accounting.explain import explain, opacus_epsilon
 from curator.accounting.explain_text import explain_lines
 from curator.accounting.pld import pld_epsilon, renyi_epsilon
 from curator.accounting.rdp import rdp_at
 from curator.accounting.rule import BudgetRule
 from curator.accounting.second_opinion import divergence_by_definition, second_epsilon
 from curator.privacy.budget import Budget
-from curator.privacy.event import (
-    GaussianEvent,
-    NoEvent,
-    PrivacyEvent,
-    SampledSumEvent,
-    SamplingRate,
-    SumsThenGaussianEvent,
-    parts_of,
-)
+from curator.privacy.event import SamplingRate
 
 RULE = BudgetRule.register(Budget(epsilon=10.0, delta=1e-5))
 LAST = GaussianEvent(noise_multiplier=1.6)
@@ -44,14 +41,14 @@ def sums(
     )
 
 
-def event(of: SampledSumEvent | None = None, noise: float = 1.6) -> SumsThenGaussianEvent:
-    return SumsThenGaussianEvent(sums=of or sums(), noise_multiplier=noise)
+def event(of: SampledSumEvent | None = None, noise: float = 1.6) -> ComposedEvent:
+    return ComposedEvent(in_turn=(of or sums(), GaussianEvent(noise_multiplier=noise)))
 
 
 def test_the_cost_is_that_of_its_parts() -> None:
     whole = event()
-    assert parts_of(whole) == (sums(), LAST)
-    assert parts_of(LAST) == (LAST,)
+    assert whole.parts == (sums(), LAST)
+    assert LAST.parts == (LAST,)
     assert event_cost(whole) == event_cost(sums()) + event_cost(LAST)
     for order in (1.5, 3.0, 17.0):
         parts = rdp_at(sums(), order) + rdp_at(LAST, order)
@@ -97,7 +94,7 @@ def test_either_part_alone_costs_less_and_overflow_shows() -> None:
 
 
 def test_noise_is_calibrated_on_either_part() -> None:
-    def of_sums(noise: float) -> SumsThenGaussianEvent:
+    def of_sums(noise: float) -> ComposedEvent:
         return event(sums(noise=noise))
 
     least = noise_multiplier_for(RULE, Cost.zero(), of_sums, 1)
@@ -111,7 +108,7 @@ def test_text_gives_the_event_back_and_words_name_every_number() -> None:
     assert event_from_text(text) == whole
     assert event_to_text(event_from_text(text)) == text
     for piece in ("600 Gaussian releases", "0.25", "3.6", "1.6", "; then one Gaussian release"):
-        assert piece in in_words(whole)
+        assert piece in whole.in_words()
 
 
 @pytest.mark.parametrize(
@@ -146,7 +143,7 @@ DECLARED = {
 
 def test_a_run_is_explained() -> None:
     run = read_declared(DECLARED, {"epsilon": 10.0, "delta": 1e-5})
-    assert isinstance(run.setup, SumsThenGaussianEvent)
+    assert isinstance(run.setup, ComposedEvent)
     assert run.step == NoEvent()
     why = explain(run, cross_check=True)
     assert why.affordable_steps is None

@@ -14,6 +14,8 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.none import NoEvent
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.divergences.feature_extractors import Generated, transport_gradients
@@ -26,7 +28,6 @@ from curator.mechanisms.mechanism import (
     SampledMechanism,
     StatefulMechanism,
 )
-from curator.privacy.event import GaussianEvent, NoEvent
 from curator.privacy.private import SealedError
 from curator.privacy.records import ImageSpace, Samples
 from curator.privacy.release import FloatBlock, Release

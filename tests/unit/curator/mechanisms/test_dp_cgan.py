@@ -14,7 +14,9 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from curator.accounting.cost import event_cost
-from curator.accounting.sliced import overflow_probability
+from curator.accounting.events.none import NoEvent
+from curator.accounting.events.sampled_sum import SampledSumEvent
+from curator.accounting.overflow import overflow_probability
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.divergences import dp_critic
@@ -27,7 +29,7 @@ from curator.mechanisms.mechanism import (
     SampledStatefulMechanism,
     StatefulMechanism,
 )
-from curator.privacy.event import NoEvent, SampledSumEvent, SamplingRate
+from curator.privacy.event import SamplingRate
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private, SealedError
 from curator.privacy.records import ImageSpace, RecordBatch, Samples

@@ -12,7 +12,11 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from curator.accounting.sliced import overflow_probability
+from curator.accounting.events.composed import ComposedEvent
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.none import NoEvent
+from curator.accounting.events.sampled_sum import SampledSumEvent
+from curator.accounting.overflow import overflow_probability
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.divergences.autoencoder import (
@@ -36,12 +40,7 @@ from curator.mechanisms.kinds import (
     samples_of,
 )
 from curator.mechanisms.mechanism import TrainedOnceMechanism
-from curator.privacy.event import (
-    NoEvent,
-    SampledSumEvent,
-    SamplingRate,
-    SumsThenGaussianEvent,
-)
+from curator.privacy.event import SamplingRate
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.records import ImageSpace, RecordBatch, Samples
@@ -129,11 +128,15 @@ def test_every_update_and_the_release_are_charged_when_the_run_opens() -> None:
         num_releases=4,
     )
     assert sums.overflow_probability > 0
-    assert subject.setup_event() == SumsThenGaussianEvent(sums=sums, noise_multiplier=0.9)
+    assert subject.setup_event() == ComposedEvent(
+        in_turn=(sums, GaussianEvent(noise_multiplier=0.9))
+    )
     assert subject.step_event() == NoEvent()
     grouped = mechanism(max_records_per_unit=2).setup_event()
-    assert isinstance(grouped, SumsThenGaussianEvent)
-    assert grouped.sums.overflow_probability == overflow_probability(40, rate, 20)
+    assert isinstance(grouped, ComposedEvent)
+    grouped_sums = grouped.in_turn[0]
+    assert isinstance(grouped_sums, SampledSumEvent)
+    assert grouped_sums.overflow_probability == overflow_probability(40, rate, 20)
 
 
 def test_the_weights_are_those_of_dp_sgd_written_once_more() -> None:

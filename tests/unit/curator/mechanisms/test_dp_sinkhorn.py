@@ -9,10 +9,12 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from curator.accounting.events.none import NoEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.errors import MalformedRequest
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn, DpSinkhornSpec
 from curator.mechanisms.mechanism import SampledMechanism
-from curator.privacy.event import NoEvent, SampledGaussianEvent, SamplingRate
+from curator.privacy.event import SamplingRate
 from curator.privacy.private import Private
 from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import FloatBlock, LatticeBlock, Release

@@ -10,19 +10,19 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from curator.accounting.sliced import overflow_probability
+from curator.accounting.events.none import NoEvent
+from curator.accounting.events.sliced_gaussian import (
+    SampledSlicedGaussianEvent,
+    SlicedGaussianEvent,
+)
+from curator.accounting.overflow import overflow_probability
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.divergences.sliced import clip_rows, sliced_distance
 from curator.errors import MalformedRequest
 from curator.mechanisms.dp_swd import DpSwd, DpSwdSpec
 from curator.mechanisms.mechanism import SampledMechanism
-from curator.privacy.event import (
-    NoEvent,
-    SampledSlicedGaussianEvent,
-    SamplingRate,
-    SlicedGaussianEvent,
-)
+from curator.privacy.event import SamplingRate
 from curator.privacy.private import Private
 from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import LatticeBlock

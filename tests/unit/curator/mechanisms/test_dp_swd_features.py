@@ -11,19 +11,19 @@ from pydantic import ValidationError
 from safetensors.torch import save
 from torch import Tensor
 
-from curator.accounting.sliced import overflow_probability
+from curator.accounting.events.none import NoEvent
+from curator.accounting.events.sliced_gaussian import (
+    SampledSlicedGaussianEvent,
+    SlicedGaussianEvent,
+)
+from curator.accounting.overflow import overflow_probability
 from curator.divergences.feature_nets import ROW_RADIUS, feature_rows
 from curator.divergences.sliced import clip_rows, sliced_distance
 from curator.errors import MalformedRequest
 from curator.mechanisms.dp_swd_features import DpSwdFeatures
 from curator.mechanisms.dp_swd_features_spec import DpSwdFeaturesSpec
 from curator.mechanisms.mechanism import SampledMechanism
-from curator.privacy.event import (
-    NoEvent,
-    SampledSlicedGaussianEvent,
-    SamplingRate,
-    SlicedGaussianEvent,
-)
+from curator.privacy.event import SamplingRate
 from curator.privacy.private import Private
 from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import LatticeBlock, Release

@@ -13,6 +13,8 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.none import NoEvent
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.errors import MalformedRequest
@@ -25,7 +27,6 @@ from curator.mechanisms.mechanism import (
     StatefulMechanism,
 )
 from curator.mechanisms.teachers import Teachers
-from curator.privacy.event import GaussianEvent, NoEvent
 from curator.privacy.private import SealedError
 from curator.privacy.records import ImageSpace, Samples
 from curator.privacy.release import FloatBlock, LatticeBlock, Release

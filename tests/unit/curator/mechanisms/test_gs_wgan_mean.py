@@ -13,6 +13,8 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.none import NoEvent
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.divergences import critic_training
@@ -27,7 +29,6 @@ from curator.mechanisms.mechanism import (
     StatefulMechanism,
 )
 from curator.mechanisms.shard_minibatch import onehot
-from curator.privacy.event import GaussianEvent, NoEvent
 from curator.privacy.private import SealedError
 from curator.privacy.records import ImageSpace, Samples
 from curator.privacy.release import LatticeBlock, Release

@@ -10,6 +10,9 @@ import torch
 from torch import Tensor
 
 from curator.accounting.cost import event_cost
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.hidden_part import HiddenPartEvent
+from curator.accounting.events.none import NoEvent
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.divergences.critic_training import image_gradients
@@ -19,7 +22,6 @@ from curator.mechanisms.gs_wgan_decoupled import GsWganDecoupled, GsWganDecouple
 from curator.mechanisms.gs_wgan_mean_spec import GsWganMeanSpec
 from curator.mechanisms.gs_wgan_round_robin import GsWganRoundRobin
 from curator.mechanisms.mechanism import StatefulMechanism
-from curator.privacy.event import GaussianEvent, HiddenPartEvent, NoEvent
 from curator.privacy.release import LatticeBlock, Release
 from curator.sanitizer.averaged import FINE_STD, fine_radius
 from curator.sanitizer.secret_index import secret_index

@@ -12,6 +12,8 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.none import NoEvent
 from curator.errors import MalformedRequest
 from curator.mechanisms import pate_gan
 from curator.mechanisms.mechanism import (
@@ -23,7 +25,6 @@ from curator.mechanisms.pate_gan import PateGan, PateGanState
 from curator.mechanisms.pate_gan_spec import PateGanSpec
 from curator.mechanisms.pate_gan_student import Student
 from curator.mechanisms.teachers import Teachers
-from curator.privacy.event import GaussianEvent, NoEvent
 from curator.privacy.private import SealedError
 from curator.privacy.records import Samples
 from curator.privacy.release import FloatBlock, LatticeBlock, Release

@@ -1,4 +1,4 @@
-"""Renyi divergence of the sliced Gaussian: projections on fresh directions, all of them noised.
+"""The sliced Gaussian: projections of rows on fresh directions, all of them noised.
 
 Given the k directions U, a row z of norm R moves the output by |z^T U|, so the moment of order a is
 E_U exp(a (a - 1) |z^T U|^2 / (2 s^2)). |z^T U|^2 = R^2 (b_1 + ... + b_k) with b_j independent
@@ -16,32 +16,163 @@ A <= (1 - p) A(R) + p A(2 R). Removing is the worse direction for every U, hence
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from fractions import Fraction
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, final
 
+from curator.accounting.events.base import LoneEvent
 from curator.accounting.hypergeometric import log_1f1
 from curator.accounting.poisson import log_expm1, log_sampled_excess
+from curator.accounting.profile import MIN_NOISE_MULTIPLIER, Profiles
 from curator.accounting.quadrature import log1p_exp
+from curator.accounting.sliced_definition import (
+    SlicedNumbers,
+    sampled_sliced_by_definition,
+    sliced_by_definition,
+)
+from curator.accounting.sliced_pld import sliced_profiles
 from curator.privacy.event import (
-    SampledSlicedGaussianEvent,
     SamplingRate,
-    SlicedGaussianEvent,
+    check_dimension,
+    check_noise_multiplier,
+    check_probability,
 )
 
 _FAR = 60.0
 _SMALL_SHARE = 0.01
 _CLOSE = 1e-9
 _LOG_ROOT_PI = 0.5 * math.log(math.pi)
-_ROUNDING = 1e-6  # of the overflow probability: lgamma of at most 1e10 is exact to 1e-5 relative
 
 
-def sliced_rdp(event: SlicedGaussianEvent, alpha: float) -> float:
-    """Return the divergence at any real order above 1, within 1e-13 relative.
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SlicedGaussianEvent(LoneEvent):
+    """Projections of rows on fresh uniform unit vectors, with Gaussian noise on every entry.
 
-    References:
-        [rakotomamonjy:21]; the exact curve is derived in this module's docstring.
+    One unit is one row of `dimension` coordinates and norm at most R; without it the row is zero.
+    `noise_multiplier` is the noise standard deviation over R: what a neighbour changes is the
+    row's projection, which is random and shorter. The `num_projections` vectors are released too,
+    are drawn after the rows are fixed, and are never used twice.
     """
-    return log_sliced_moment(event, alpha) / (alpha - 1.0)
+
+    name: ClassVar[str] = "sliced-gaussian"
+
+    dimension: int
+    num_projections: int
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        """Check every number.
+
+        Raises:
+            ValueError: If one is out of range.
+        """
+        check_dimension("dimension", self.dimension)
+        check_dimension("num_projections", self.num_projections)
+        check_noise_multiplier(self.noise_multiplier)
+
+    def rdp(self, alpha: float) -> float:
+        """See `LoneEvent`; within 1e-13 relative.
+
+        References:
+            [rakotomamonjy:21]; the exact curve is derived in this module's docstring.
+        """
+        return log_sliced_moment(self, alpha) / (alpha - 1.0)
+
+    def by_definition(self, alpha: float) -> float:
+        """See `LoneEvent`."""
+        return sliced_by_definition(self._numbers, alpha)
+
+    def profiles(self) -> Profiles | None:
+        """See `LoneEvent`."""
+        return self.profiles_of_sample(1.0, 0.0)
+
+    def profiles_of_sample(self, rate: float, overflow: float) -> Profiles | None:
+        """Return the profiles if rows come from a Poisson sample.
+
+        Args:
+            rate: q in (0, 1].
+            overflow: The probability that the slots are full.
+        """
+        length = math.sqrt(self.num_projections / self.dimension)
+        if self.noise_multiplier < MIN_NOISE_MULTIPLIER * length:
+            return None
+        return sliced_profiles(self._numbers, rate, overflow)
+
+    def in_words(self) -> str:
+        """See `PrivacyEvent`."""
+        return (
+            f"Gaussian release of {self.num_projections} fresh random projections of rows of "
+            f"{self.dimension} coordinates, noise std / row norm {self.noise_multiplier:g}"
+        )
+
+    @property
+    def _numbers(self) -> SlicedNumbers:
+        return self.dimension, self.num_projections, self.noise_multiplier
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SampledSlicedGaussianEvent(LoneEvent):
+    """The sliced Gaussian of a fresh Poisson sample in random slots of a padded matrix.
+
+    `overflow_probability` is at least the probability that the slots of one step are full, for
+    the largest declared number of units; then a row may be replaced, which moves twice as far.
+    """
+
+    name: ClassVar[str] = "sampled-sliced-gaussian"
+
+    sampling_rate: SamplingRate
+    base: SlicedGaussianEvent
+    overflow_probability: float
+
+    def __post_init__(self) -> None:
+        """Check the probability.
+
+        Raises:
+            ValueError: If it is out of range.
+        """
+        check_probability("overflow_probability", self.overflow_probability)
+
+    def rdp(self, alpha: float) -> float:
+        """See `LoneEvent`; an upper bound where the slots may be full, and at fractional orders."""
+        return sampled_sliced_rdp(self, alpha)
+
+    def by_definition(self, alpha: float) -> float:
+        """See `LoneEvent`; at fractional orders the least charged bound."""
+        base = self.base.dimension, self.base.num_projections, self.base.noise_multiplier
+        rate = float(self.sampling_rate)
+        return sampled_sliced_by_definition(base, rate, self.overflow_probability, alpha)
+
+    def profiles(self) -> Profiles | None:
+        """See `LoneEvent`."""
+        return self.base.profiles_of_sample(float(self.sampling_rate), self.overflow_probability)
+
+    def in_words(self) -> str:
+        """See `PrivacyEvent`."""
+        return (
+            f"{self.base.in_words()}, rows from a fresh Poisson sample, rate "
+            f"{float(self.sampling_rate):.6g}, in random slots that are full with probability at "
+            f"most {self.overflow_probability:.2g}"
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """See `PrivacyEvent`; the numbers of the base are not nested."""
+        return {
+            **self.base.to_json(),
+            "event": self.name,
+            "overflow_probability": float(self.overflow_probability),
+            "sampling_rate": str(self.sampling_rate.numerator),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """See `PrivacyEvent`."""
+        return cls(
+            sampling_rate=SamplingRate(int(value["sampling_rate"])),
+            base=SlicedGaussianEvent.from_json(value),
+            overflow_probability=value["overflow_probability"],
+        )
 
 
 def log_sliced_moment(event: SlicedGaussianEvent, alpha: float, row_scale: float = 1.0) -> float:
@@ -126,42 +257,6 @@ def _between(event: SampledSlicedGaussianEvent, alpha: float) -> float:
     else:
         return chord
     return min(chord, log1p_exp(log_c + math.log(alpha * (alpha - 1.0))))
-
-
-def overflow_probability(max_size: int, sampling_rate: SamplingRate, capacity: int) -> float:
-    """Return at least the probability that a Poisson sample fills `capacity` slots.
-
-    The ratio of successive binomial probabilities falls, so from k = capacity on the tail is at
-    most a geometric series. The first term is taken from lgamma and inflated.
-
-    Args:
-        max_size: Declared upper bound of the number of units; fewer units overflow less.
-        sampling_rate: q.
-        capacity: Number of slots.
-
-    Returns:
-        A number in [0, 1]; 1 where the capacity is not above the mean.
-
-    Raises:
-        ValueError: If a size is not an integer in [1, 2**32].
-    """
-    for size in (max_size, capacity):
-        if type(size) is not int or not 1 <= size <= 1 << 32:
-            msg = "max_size and capacity must be integers in [1, 2**32]"
-            raise ValueError(msg)
-    q = sampling_rate.exact
-    if capacity > max_size:
-        return 0.0
-    ratio = Fraction(max_size - capacity) * q / ((capacity + 1) * (1 - q)) if q < 1 else Fraction(1)
-    if ratio >= 1:
-        return 1.0
-    log_choose = (
-        math.lgamma(max_size + 1) - math.lgamma(capacity + 1) - math.lgamma(max_size - capacity + 1)
-    )
-    rate = float(q)
-    log_first = log_choose + capacity * math.log(rate) + (max_size - capacity) * math.log1p(-rate)
-    slack = _ROUNDING + 1e-14 * abs(math.lgamma(max_size + 1))
-    return min(1.0, math.exp(log_first + slack) / (1.0 - float(ratio)) * (1 + 1e-9))
 
 
 def _log_excess(event: SampledSlicedGaussianEvent, alpha: int) -> float:

@@ -1,4 +1,4 @@
-"""Renyi divergence of a Gaussian release of one of K parts, drawn uniformly and kept secret.
+"""One Gaussian release of a function of one of K parts, drawn uniformly and kept secret.
 
 With q = 1 / K and noise N, the two laws are (1 - q) P0 + q P1 and (1 - q) P0 + q P1', of centres
 that are pairwise at most one sensitivity apart: a neighbour changes one part, and so only what is
@@ -24,22 +24,107 @@ is an upper bound but for rounding, below 1e-9.
 from __future__ import annotations
 
 import math
-from typing import Final
+from dataclasses import dataclass
+from typing import ClassVar, Final, final
 
+import mpmath
 import numpy as np
-import numpy.typing as npt
 
+from curator.accounting.events.base import LoneEvent
+from curator.accounting.profile import (
+    DISCRETENESS,
+    MIN_NOISE_MULTIPLIER,
+    Floats,
+    Profiles,
+    fits_in_steps,
+    fitted_epsilon,
+    remove_profile,
+)
 from curator.accounting.quadrature import log1p_exp
-
-Floats = npt.NDArray[np.float64]
+from curator.accounting.rdp import gaussian_rdp
+from curator.privacy.event import check_dimension, check_noise_multiplier
 
 _REACH: Final = 14.0
 _PER_CELL: Final = 1.0 / 512  # relative growth of the moment's integrand
 _MOST_CELLS: Final = 1 << 16
-_DISCRETENESS: Final = 1 - 1e-9  # the drawn noise is a post-processing of slightly less noise
 _ROUNDING: Final = 1e-9
 _SERIES_BELOW: Final = 0.05
 _SERIES_TERMS: Final = 14
+_DIGITS: Final = 40
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HiddenPartEvent(LoneEvent):
+    """One Gaussian release of a function of one of `num_parts` parts, drawn uniformly in secret.
+
+    A neighbour changes one part. `noise_multiplier` is over what two parts' answers may differ by,
+    whatever the parts are. Which part is drawn is never told, and nothing else depends on it.
+    """
+
+    name: ClassVar[str] = "hidden-part"
+
+    num_parts: int
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            ValueError: If one is out of range.
+        """
+        check_dimension("num_parts", self.num_parts)
+        check_noise_multiplier(self.noise_multiplier)
+
+    def rdp(self, alpha: float) -> float:
+        """See `LoneEvent`; an upper bound."""
+        return hidden_part_rdp(self.num_parts, self.noise_multiplier, alpha)
+
+    def by_definition(self, alpha: float) -> float:
+        """See `LoneEvent`; the bound above, its integral in 40 digits."""
+        with mpmath.workdps(_DIGITS):
+            q, z, a = (mpmath.mpf(v) for v in (self.num_parts, self.noise_multiplier, alpha))
+            q = 1 / q
+
+            def integrand(x: mpmath.mpf) -> mpmath.mpf:
+                ratio = 1 - q + q * mpmath.exp((2 * x - 1) / (2 * z * z))
+                return (ratio**a + ratio ** (1 - a) - 1 - ratio) * mpmath.npdf(x, 0, z)
+
+            marks = {_REACH * z * k / 7 + shift for k in range(-7, 8) for shift in (0, a)}
+            above = [mpmath.mpf(0.5), *sorted(mark for mark in marks if mark > 0.5)]
+            excess = mpmath.quad(integrand, above)
+            bound = float(mpmath.log1p(excess) / (a - 1))
+            return min(bound, gaussian_rdp(self.noise_multiplier, alpha))
+
+    def profiles(self) -> Profiles | None:
+        """See `LoneEvent`; both directions are alike."""
+        if self.noise_multiplier < MIN_NOISE_MULTIPLIER:
+            return None
+        shifts, weights = np.array([1.0 / self.noise_multiplier]), np.array([1.0])
+
+        def changed(losses: Floats) -> Floats:
+            return remove_profile(losses, 1.0 / self.num_parts, shifts, weights)
+
+        return Profiles(remove=changed, add=changed)
+
+    def composed_epsilon(self, num_uses: int, delta: float, ceiling: float) -> float | None:
+        """See `PrivacyEvent`; too large by about 1e-3 relatively at most, by rounding of losses.
+
+        References:
+            [balle:18], theorem 2; [doroshenko:22].
+        """
+        del ceiling  # the spacing of losses fits what is found
+        profiles = self.profiles()
+        if profiles is None or not fits_in_steps(num_uses, delta):
+            return None
+        return fitted_epsilon(profiles.remove, profiles.add, num_uses, delta)
+
+    def in_words(self) -> str:
+        """See `PrivacyEvent`."""
+        return (
+            f"Gaussian release of a function of one of {self.num_parts:,} parts, drawn in secret, "
+            f"noise std / distance of two parts' answers {self.noise_multiplier:g}"
+        )
 
 
 def hidden_part_rdp(num_parts: int, noise_multiplier: float, alpha: float) -> float:
@@ -61,7 +146,7 @@ def hidden_part_rdp(num_parts: int, noise_multiplier: float, alpha: float) -> fl
     unsampled = alpha / (2.0 * noise_multiplier**2)  # secrecy never costs
     if num_parts == 1:
         return unsampled
-    q, z = 1.0 / num_parts, noise_multiplier * _DISCRETENESS
+    q, z = 1.0 / num_parts, noise_multiplier * DISCRETENESS
     high = alpha + _REACH * z
     fine = (high - 0.5) * alpha / (_PER_CELL * z * z)
     coarse = (high - 0.5) * 64.0 / z
