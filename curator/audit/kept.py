@@ -12,7 +12,7 @@ from curator.audit.direction import records_of
 from curator.audit.in_process import run_in_process
 from curator.audit.tape import OtherSelections, Tape, TapedNoise
 from curator.audit.target import Target
-from curator.mechanisms.kinds import is_sampled, is_stateful
+from curator.mechanisms.base import StatefulMechanism
 
 State = Mapping[str, Tensor]
 
@@ -29,7 +29,9 @@ def same_whatever_is_drawn(target: Target, pair: Pair, tape: Tape) -> bool | Non
         tape: Of the selections that are turned around.
     """
     mechanism = target.open()
-    if not is_stateful(mechanism) or is_sampled(mechanism):
+    if not isinstance(mechanism, StatefulMechanism) or (
+        mechanism.requirements().samples is not None
+    ):
         return None
     noise = Tape() if mechanism.durability == "replay" else tape
     first, second = (

@@ -26,8 +26,8 @@ from curator.audit.tape import Tape as Tape
 from curator.audit.tape import TapedNoise as TapedNoise
 from curator.audit.target import Target
 from curator.audit.watched import Made, watched
-from curator.mechanisms.kinds import is_released_once
-from curator.mechanisms.mechanism import ServedMechanism, TrainedOnceMechanism
+from curator.mechanisms.base import Kind, ServedMechanism
+from curator.mechanisms.dp_merf_ae import DpMerfAe
 from curator.privacy.release import LatticeBlock, Release
 
 Operation = tuple[str, tuple[tuple[int, ...], ...]]
@@ -129,7 +129,7 @@ def compare(
     ]
     difference, sensitivity = max(moved, key=lambda both: Fraction(*both))
     parts = changed_parts(without.trial.state, extra.trial.state, target.num_parts)
-    fixed = not is_released_once(mechanism) and not pair.fails
+    fixed = mechanism.kind is not Kind.RELEASED_ONCE and not pair.fails
     return Comparison(
         mechanism=target.name,
         canary=pair.canary,
@@ -146,8 +146,8 @@ def compare(
 
 def _noise_multiplier(mechanism: ServedMechanism, made: Made) -> float:
     """Return that of one release; the sums that train what is released once have their own."""
-    if isinstance(mechanism, TrainedOnceMechanism) and made.by == "release_example_sum":
-        return mechanism.training_noise_multiplier
+    if isinstance(mechanism, DpMerfAe) and made.by == "release_example_sum":
+        return mechanism.spec.training_noise_multiplier
     return mechanism.noise_multiplier
 
 

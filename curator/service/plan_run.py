@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from curator.errors import MalformedRequest
 from curator.ledger.ledger import Account, Statement
+from curator.mechanisms.base import ServedMechanism
 from curator.mechanisms.catalogue import parse_mechanism
-from curator.mechanisms.mechanism import ServedMechanism
 from curator.privacy.event import check_num_steps
 from curator.service.caller import Caller
 from curator.service.context import Context

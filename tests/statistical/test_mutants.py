@@ -137,7 +137,7 @@ def a_wrong_adjacency(patch: Patch) -> None:
 def epsilon_from_the_wrong_rate(patch: Patch) -> None:
     def cheaper(self: DpSinkhorn) -> SampledGaussianEvent:
         return SampledGaussianEvent(
-            sampling_rate=SamplingRate(self.sampling_rate.numerator // 2),
+            sampling_rate=SamplingRate(self.spec.rate.numerator // 2),
             noise_multiplier=self.spec.noise_multiplier,
         )
 

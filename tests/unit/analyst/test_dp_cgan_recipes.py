@@ -12,9 +12,8 @@ from analyst.recipes.dp_cgan import DpCganConfig
 from curator.accounting.declared import read_declared
 from curator.accounting.explain import explain
 from curator.mechanisms.catalogue import parse_mechanism
-from curator.mechanisms.dp_cgan import DpCgan
+from curator.mechanisms.dp_cgan import DpCgan, DpCganSpec
 from curator.mechanisms.dp_cgan_pace import PaceRule
-from curator.mechanisms.dp_cgan_spec import DpCganSpec
 from curator.privacy.records import ImageSpace
 from tests.fakes.barrier import FakeDataset
 

@@ -14,8 +14,7 @@ from curator.accounting.declared import read_declared
 from curator.accounting.explain import explain
 from curator.mechanisms.catalogue import parse_mechanism
 from curator.mechanisms.gs_wgan_decoupled import GsWganDecoupled, GsWganDecoupledSpec
-from curator.mechanisms.gs_wgan_mean import GsWganMean
-from curator.mechanisms.gs_wgan_mean_spec import GsWganMeanSpec
+from curator.mechanisms.gs_wgan_mean import GsWganMean, GsWganMeanSpec
 from curator.mechanisms.gs_wgan_round_robin import GsWganRoundRobin
 from curator.mechanisms.specification import Specification
 from curator.privacy.records import ImageSpace

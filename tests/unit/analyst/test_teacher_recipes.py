@@ -20,13 +20,13 @@ from analyst.recipes import (
 from analyst.recipes.mechanisms import describe_cost
 from curator.accounting.declared import read_declared
 from curator.accounting.explain import explain
-from curator.mechanisms.adversarial_dp_sinkhorn import AdversarialDpSinkhorn
-from curator.mechanisms.adversarial_dp_sinkhorn_spec import AdversarialDpSinkhornSpec
+from curator.mechanisms.adversarial_dp_sinkhorn import (
+    AdversarialDpSinkhorn,
+    AdversarialDpSinkhornSpec,
+)
 from curator.mechanisms.catalogue import parse_mechanism
-from curator.mechanisms.g_pate import GPate
-from curator.mechanisms.g_pate_spec import GPateSpec
-from curator.mechanisms.pate_gan import PateGan
-from curator.mechanisms.pate_gan_spec import PateGanSpec
+from curator.mechanisms.g_pate import GPate, GPateSpec
+from curator.mechanisms.pate_gan import PateGan, PateGanSpec
 from curator.privacy.records import ImageSpace
 from tests.fakes.barrier import FakeDataset
 
@@ -56,7 +56,7 @@ def test_a_curator_takes_what_is_sent(name: str) -> None:
     assert isinstance(made, kind)
     labels = mechanism.draw_labels(10, torch.Generator())
     assert len(labels) == made.rows_per_step
-    counts = labels[: made.spec.num_samples].bincount().tolist()
+    counts = labels[: sent["num_samples"]].bincount().tolist()
     assert max(counts) - min(counts) <= 1
     assert "a network of each shard" in describe_cost(mechanism)
 

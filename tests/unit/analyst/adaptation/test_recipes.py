@@ -19,7 +19,7 @@ from analyst.recipes.errors import RecipeError
 from curator.accounting.cost import event_cost
 from curator.accounting.declared import DeclaredRun, read_declared
 from curator.accounting.rule import BudgetRule
-from curator.mechanisms.dp_swd_features_spec import DpSwdFeaturesSpec
+from curator.mechanisms.dp_swd_features import DpSwdFeaturesSpec
 from tests.fakes.adaptation import table, toml
 from tests.fakes.facts import small_facts
 

@@ -30,16 +30,8 @@ from curator.divergences.autoencoder import (
 from curator.divergences.dp_critic_adam import CriticVector, adam_step
 from curator.errors import MalformedRequest
 from curator.mechanisms import dp_merf_ae
-from curator.mechanisms.dp_merf_ae import DpMerfAe
-from curator.mechanisms.dp_merf_ae_spec import DpMerfAeSpec, autoencoder_shape
-from curator.mechanisms.kinds import (
-    is_released_once,
-    is_sampled,
-    is_stateful,
-    least_noise_multiplier,
-    samples_of,
-)
-from curator.mechanisms.mechanism import TrainedOnceMechanism
+from curator.mechanisms.base import FreshSamples, ReleasedOnceMechanism
+from curator.mechanisms.dp_merf_ae import DpMerfAe, DpMerfAeSpec, autoencoder_shape
 from curator.privacy.event import SamplingRate
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
@@ -47,7 +39,7 @@ from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.sanitizer.example_sum import clip_factors, release_example_sum
 from curator.sanitizer.post_process import release_values
-from curator.service.private_batches import setup_batches
+from curator.service.private_batches import private_batches
 from tests.fakes.noise import SeededNoise
 from tests.unit.curator.mechanisms.silent import SilentNoise
 
@@ -90,7 +82,7 @@ def released(
     subject: DpMerfAe, given: PrivateRecords | None = None, noise: NoiseSource | None = None
 ) -> Release:
     source, drawn = records() if given is None else given, noise or SeededNoise(5)
-    return subject.setup(setup_batches(subject, source, drawn), drawn)
+    return subject.setup(private_batches(subject, source, drawn), drawn)
 
 
 def blocks(release: Release) -> tuple[Tensor, Tensor]:
@@ -108,13 +100,11 @@ def samples(num_rows: int = 6) -> Samples:
 
 def test_is_released_once_after_a_training_on_samples() -> None:
     subject = mechanism(training_noise_multiplier=0.7)
-    assert isinstance(subject, TrainedOnceMechanism)
-    assert is_released_once(subject)
-    assert not is_sampled(subject)
-    assert not is_stateful(subject)
-    assert samples_of(subject) == (SamplingRate.at_least(0.5), 40)
-    assert least_noise_multiplier(subject) == 0.7
-    assert least_noise_multiplier(mechanism()) == mechanism().noise_multiplier == 0.9
+    assert isinstance(subject, ReleasedOnceMechanism)
+    samples = FreshSamples(rate=SamplingRate.at_least(0.5), capacity=40, before_all=4)
+    assert subject.requirements().samples == samples
+    assert subject.least_noise_multiplier == 0.7
+    assert mechanism().least_noise_multiplier == mechanism().noise_multiplier == 0.9
     assert mechanism().rows_per_step is None
 
 
@@ -218,7 +208,7 @@ def test_samples_are_taken_before_the_records_and_each_once() -> None:
     taken: list[str] = []
 
     def watched() -> Iterator[Private[RecordBatch]]:
-        for number, sealed in enumerate(setup_batches(subject, records(), drawn)):
+        for number, sealed in enumerate(private_batches(subject, records(), drawn)):
             taken.append("sample" if number < 4 else "records")
             yield sealed
 
