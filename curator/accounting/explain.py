@@ -12,24 +12,33 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from curator.accounting.claims import claims_about
 from curator.accounting.cost import UNIT, Cost, event_cost
-from curator.accounting.declared import DeclaredRun
 from curator.accounting.events.base import PrivacyEvent
-from curator.accounting.events.none import NoEvent
-from curator.accounting.events.sliced_gaussian import (
-    SampledSlicedGaussianEvent,
-)
-from curator.accounting.hidden_critic import HiddenCriticBounds, hidden_critic_bounds
+from curator.accounting.favourite import favourite_for
 from curator.accounting.orders import ORDERS
 from curator.accounting.pld import pld_epsilon
-from curator.accounting.published_cgan import CganBounds, cgan_bounds
-from curator.accounting.published_votes import AffordedVotes, explained_votes
 from curator.accounting.rdp import epsilon_from_rdp
 from curator.accounting.rule import BudgetRule
-from curator.accounting.sliced_bounds import PaperBounds, paper_bounds
 from curator.privacy.adjacency import Relation
+from curator.privacy.budget import Budget
 from curator.privacy.event import MAX_STEPS
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DescribedRun:
+    """What is needed to price a run; `num_steps` is None for all that the budget affords."""
+
+    mechanism: str
+    sensitivity: str
+    setup: PrivacyEvent
+    step: PrivacyEvent
+    num_steps: int | None
+    budget: Budget
+
+    @property
+    def favourite(self) -> float:
+        """The order that a budget should favour which is for such runs."""
+        return favourite_for(self.budget, event_cost(self.setup), event_cost(self.step))
 
 
 class CrossCheckMissing(RuntimeError):
@@ -48,19 +57,6 @@ class OrderLine:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ClaimLine:
-    """A published claim and what this version computes for exactly that workload."""
-
-    what: str
-    source: str
-    num_steps: int
-    delta: float
-    claimed_epsilon: float
-    renyi_epsilon: float
-    pld_epsilon: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Explanation:
     """Every link of the chain, as plain values."""
 
@@ -71,6 +67,7 @@ class Explanation:
     num_steps: int
     epsilon_cap: float
     delta: float
+    favourite: float
     orders: tuple[OrderLine, ...]
     deciding_order: float | None
     ledger_epsilon: float
@@ -81,11 +78,6 @@ class Explanation:
     pld_epsilon: float
     cross_checked: bool
     opacus_epsilon: float | None
-    claims: tuple[ClaimLine, ...]
-    sliced_bounds: PaperBounds | None
-    hidden_critic: HiddenCriticBounds | None
-    published_cgan: CganBounds | None
-    published_votes: AffordedVotes | None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; infinities, which JSON lacks, as the text 'inf'."""
@@ -93,12 +85,13 @@ class Explanation:
         return plain
 
 
-def explain(run: DeclaredRun, *, cross_check: bool) -> Explanation:
+def explain(run: DescribedRun, *, cross_check: bool, favourite: float | None = None) -> Explanation:
     """Price a run by every accountant.
 
     Args:
         run: The checked description.
         cross_check: Ask opacus too.
+        favourite: The order that the budget favours, as for `BudgetRule.register`.
 
     Returns:
         The chain. `num_steps` is the largest affordable number where the run left it open, at
@@ -107,7 +100,7 @@ def explain(run: DeclaredRun, *, cross_check: bool) -> Explanation:
     Raises:
         CrossCheckMissing: If opacus is asked for and not installed.
     """
-    rule = BudgetRule.register(run.budget)
+    rule = BudgetRule.register(run.budget, favourite)
     setup, step = event_cost(run.setup), event_cost(run.step)
     affordable = None
     if not step.is_zero:
@@ -118,8 +111,7 @@ def explain(run: DeclaredRun, *, cross_check: bool) -> Explanation:
     finite = [line for line in lines if math.isfinite(line.epsilon)]
     plain = {a: _plain(a, unit, run.budget.delta) for a, unit in _pairs(total)}
     best = min(plain, key=lambda a: plain[a])
-    events = [(run.setup, 1), (run.step, num_steps)]
-    paid = [(event, n) for event, n in events if not isinstance(event, NoEvent)]
+    paid = [(event, n) for event, n in ((run.setup, 1), (run.step, num_steps)) if event.parts]
     share = run.budget.delta / max(1, len(paid))
     return Explanation(
         mechanism=run.mechanism,
@@ -129,6 +121,7 @@ def explain(run: DeclaredRun, *, cross_check: bool) -> Explanation:
         num_steps=num_steps,
         epsilon_cap=run.budget.epsilon,
         delta=run.budget.delta,
+        favourite=rule.favourite,
         orders=lines,
         deciding_order=min(finite, key=lambda line: line.epsilon).order if finite else None,
         ledger_epsilon=rule.spent_epsilon(total),
@@ -139,11 +132,6 @@ def explain(run: DeclaredRun, *, cross_check: bool) -> Explanation:
         pld_epsilon=sum(pld_epsilon(event, n, share) for event, n in paid),
         cross_checked=cross_check,
         opacus_epsilon=opacus_epsilon(paid, run.budget.delta) if cross_check else None,
-        claims=tuple(line for event, _ in paid for line in _claims(event)),
-        sliced_bounds=_sliced_bounds(run, num_steps),
-        hidden_critic=_hidden_critic(run, num_steps),
-        published_cgan=_published_cgan(run, num_steps),
-        published_votes=explained_votes(run.published_votes, run.budget.epsilon, run.budget.delta),
     )
 
 
@@ -196,42 +184,6 @@ def _pairs(total: Cost) -> list[tuple[float, int | None]]:
 
 def _plain(alpha: float, unit: int | None, delta: float) -> float:
     return math.inf if unit is None else epsilon_from_rdp(alpha, unit / UNIT, delta)
-
-
-def _claims(event: PrivacyEvent) -> list[ClaimLine]:
-    lines = []
-    for claim in claims_about(event):
-        total = event_cost(claim.event) * claim.num_steps
-        lines.append(
-            ClaimLine(
-                what=claim.what,
-                source=claim.source,
-                num_steps=claim.num_steps,
-                delta=claim.delta,
-                claimed_epsilon=claim.epsilon,
-                renyi_epsilon=min(_plain(a, unit, claim.delta) for a, unit in _pairs(total)),
-                pld_epsilon=pld_epsilon(claim.event, claim.num_steps, claim.delta),
-            )
-        )
-    return lines
-
-
-def _sliced_bounds(run: DeclaredRun, num_steps: int) -> PaperBounds | None:
-    if not isinstance(run.step, SampledSlicedGaussianEvent):
-        return None
-    return paper_bounds(run.step, num_steps, run.budget.epsilon, run.budget.delta)
-
-
-def _published_cgan(run: DeclaredRun, num_steps: int) -> CganBounds | None:
-    if run.published_cgan is None:
-        return None
-    return cgan_bounds(run.published_cgan, num_steps, run.budget.delta)
-
-
-def _hidden_critic(run: DeclaredRun, num_steps: int) -> HiddenCriticBounds | None:
-    if run.hidden_critic is None:
-        return None
-    return hidden_critic_bounds(run.hidden_critic, num_steps, run.budget.delta)
 
 
 def _finite(value: Any) -> Any:

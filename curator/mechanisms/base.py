@@ -95,6 +95,17 @@ class Mechanism(ABC):
         self.spec = spec
         self.space = space
 
+    @classmethod
+    def costs_of(cls, spec: Specification, space: ImageSpace) -> tuple[PrivacyEvent, PrivacyEvent]:
+        """Return setup and step event of a run that is not made: nothing is drawn or allocated.
+
+        Privacy:
+            Functions of the specification and of the size of images.
+        """
+        asked = cls.__new__(cls)
+        Mechanism.__init__(asked, spec, space)
+        return asked.setup_event(), asked.step_event()
+
     @property
     def noise_multiplier(self) -> float:
         """The noise of one release over its sensitivity."""

@@ -119,7 +119,7 @@ class DpSwd(SampledMechanism):
             probability for the largest number of units is charged.
         """
         base = SlicedGaussianEvent(
-            dimension=self._dimension,
+            dimension=self.space.dimension + self.space.num_classes,
             num_projections=self.spec.num_projections,
             noise_multiplier=self.spec.noise_multiplier,
         )

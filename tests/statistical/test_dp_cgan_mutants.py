@@ -310,7 +310,7 @@ def each_layer_clipped_apart(patch: Patch) -> None:
 
 def one_sample_for_all_updates(patch: Patch) -> None:
     def stuck(subject: Any, given: PrivateRecords, noise: Any) -> Iterator[Any]:
-        one = given.poisson_batch(subject.spec.rate, subject.capacity, noise)
+        one = given.poisson_batch(subject.spec.rate, subject.spec.capacity, noise)
         while True:
             yield one
 

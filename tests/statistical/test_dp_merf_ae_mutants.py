@@ -333,7 +333,7 @@ def the_embedding_alone_charged(patch: Patch) -> None:
 
 def the_training_alone_charged(patch: Patch) -> None:
     inner: Any = DpMerfAe.setup_event
-    patch.setattr(DpMerfAe, "setup_event", lambda self: inner(self).sums)
+    patch.setattr(DpMerfAe, "setup_event", lambda self: inner(self).in_turn[0])
 
 
 def one_update_charged_for_all(patch: Patch) -> None:
@@ -341,7 +341,8 @@ def one_update_charged_for_all(patch: Patch) -> None:
 
     def once(self: DpMerfAe) -> Any:
         event = inner(self)
-        return replace(event, sums=replace(event.sums, num_releases=1))
+        sums, last = event.in_turn
+        return replace(event, in_turn=(replace(sums, num_releases=1), last))
 
     patch.setattr(DpMerfAe, "setup_event", once)
 

@@ -222,7 +222,7 @@ def a_round_without_its_first_release(patch: Patch) -> None:
 
 
 def a_turn_that_never_passes(patch: Patch) -> None:
-    patch.setattr(GsWganRoundRobin, "numbered", lambda _, state, step: replace(state, number=1))
+    patch.setattr(GsWganRoundRobin, "numbered", lambda _, state, step: replace(state, num_steps=0))
 
 
 MUTANTS = [

@@ -18,13 +18,13 @@ from analyst.recipes import (
     load_recipe,
 )
 from analyst.recipes.mechanisms import describe_cost
-from curator.accounting.declared import read_declared
 from curator.accounting.explain import explain
 from curator.mechanisms.adversarial_dp_sinkhorn import (
     AdversarialDpSinkhorn,
     AdversarialDpSinkhornSpec,
 )
 from curator.mechanisms.catalogue import parse_mechanism
+from curator.mechanisms.described import read_described
 from curator.mechanisms.g_pate import GPate, GPateSpec
 from curator.mechanisms.pate_gan import PateGan, PateGanSpec
 from curator.privacy.records import ImageSpace
@@ -67,7 +67,7 @@ def test_the_stated_steps_fit_the_stated_budget_and_hardly_more_would(name: str)
     parameters = recipe.mechanism.parameters(FakeDataset())
     table: dict[str, Any] = {"mechanism": {"kind": recipe.mechanism.wire_name, **parameters}}
     table["training"] = {"steps": recipe.training.steps}
-    why = explain(read_declared(table, {"epsilon": 10.0, "delta": 1e-5}), cross_check=False)
+    why = explain(read_described(table, {"epsilon": 10.0, "delta": 1e-5}), cross_check=False)
     assert why.fits
     assert why.affordable_steps is not None
     assert why.affordable_steps < 1.02 * why.num_steps

@@ -10,14 +10,13 @@ from dp_accounting.pld import PLDAccountant
 
 from curator.accounting.calibrate import noise_multiplier_for
 from curator.accounting.cost import Cost, event_cost
-from curator.accounting.declared import read_declared
 from curator.accounting.event_text import event_from_text, event_to_text
 from curator.accounting.events.base import PrivacyEvent
 from curator.accounting.events.composed import ComposedEvent
 from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.events.none import NoEvent
 from curator.accounting.events.sampled_sum import SampledSumEvent
-from curator.accounting.explain import explain, opacus_epsilon
+from curator.accounting.explain import DescribedRun, explain, opacus_epsilon
 from curator.accounting.explain_text import explain_lines
 from curator.accounting.pld import pld_epsilon, renyi_epsilon
 from curator.accounting.rdp import rdp_at
@@ -126,41 +125,17 @@ def test_other_text_is_no_event(change: dict[str, object]) -> None:
         event_from_text(json.dumps(table))
 
 
-DECLARED = {
-    "mechanism": "dp-merf-ae",
-    "parameters": {
-        "sampling_rate": 0.25,
-        "capacity": 520,
-        "max_size": 1500,
-        "max_records_per_unit": 1,
-        "training_noise_multiplier": 3.6,
-        "training_steps": 600,
-        "noise_multiplier": 1.6,
-    },
-    "num_steps": 1,
-}
-
-
 def test_a_run_is_explained() -> None:
-    run = read_declared(DECLARED, {"epsilon": 10.0, "delta": 1e-5})
-    assert isinstance(run.setup, ComposedEvent)
-    assert run.step == NoEvent()
+    run = DescribedRun(
+        mechanism="dp-merf-ae",
+        sensitivity="",
+        setup=event(),
+        step=NoEvent(),
+        num_steps=1,
+        budget=RULE.budget,
+    )
     why = explain(run, cross_check=True)
     assert why.affordable_steps is None
     assert why.fits
     assert why.pld_epsilon < why.ledger_epsilon <= 10.0
     assert any("they are free" in line for line in explain_lines(why))
-
-
-def test_the_published_run_claims_more_than_it_costs() -> None:
-    table = {
-        "mechanism": "dp-merf-ae-published",
-        "parameters": {"num_batches": 120, "noise_multiplier": 0.686},
-        "num_steps": 2040,
-    }
-    why = explain(read_declared(table, {"epsilon": 10.0, "delta": 1e-5}), cross_check=False)
-    (claim,) = why.claims
-    assert claim.claimed_epsilon == 10.0
-    assert claim.pld_epsilon == pytest.approx(6.56, abs=0.01)
-    assert why.pld_epsilon == claim.pld_epsilon
-    assert any("6.56 by loss distributions" in line for line in explain_lines(why))

@@ -98,13 +98,6 @@ def afforded_votes(run: PublishedVotes, epsilon: float, delta: float) -> Afforde
     )
 
 
-def explained_votes(
-    run: PublishedVotes | None, epsilon: float, delta: float
-) -> AffordedVotes | None:
-    """Return what a published setting affords; None where none is described."""
-    return None if run is None else afforded_votes(run, epsilon, delta)
-
-
 def votes_lines(afforded: AffordedVotes) -> Iterator[str]:
     """Yield in words what the published noise buys.
 

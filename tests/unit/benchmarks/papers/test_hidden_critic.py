@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
 import pytest
 
-from curator.accounting.declared import read_declared
+from benchmarks.papers.hidden_critic import HiddenCritic, hidden_critic_bounds
+from benchmarks.papers.settings import read_setting
+from benchmarks.papers.words import setting_lines
 from curator.accounting.events.gaussian import GaussianEvent
-from curator.accounting.events.hidden_part import HiddenPartEvent
 from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
-from curator.accounting.explain import explain
-from curator.accounting.explain_text import explain_lines
-from curator.accounting.hidden_critic import HiddenCritic, hidden_critic_bounds
 from curator.accounting.pld import pld_epsilon
+from curator.mechanisms.described import read_described
 from curator.privacy.event import SamplingRate
 
 PUBLISHED = {
@@ -74,9 +72,9 @@ def test_other_published_settings(
     expected: tuple[float | None, ...],
 ) -> None:
     table = {"mechanism": mechanism, "parameters": parameters, "num_steps": num_steps}
-    run = read_declared({**table, "epsilon": 10.0, "delta": 1e-5}, {})
-    assert run.hidden_critic is not None
-    bounds = hidden_critic_bounds(run.hidden_critic, num_steps, 1e-5)
+    told = read_setting({**table, "epsilon": 10.0, "delta": 1e-5}, {}).told
+    assert isinstance(told, HiddenCritic)
+    bounds = hidden_critic_bounds(told, num_steps, 1e-5)
     assert bounds.claimed == claimed
     found = (bounds.most_decoupled, bounds.most, bounds.in_public_rounds)
     for number, wanted in zip(found, expected, strict=True):
@@ -85,21 +83,10 @@ def test_other_published_settings(
 
 def test_a_server_that_draws_knows_the_draws() -> None:
     table = {"mechanism": "gs-wgan-federated-published", "parameters": FEDERATED}
-    run = read_declared({**table, "num_steps": 30_000, "epsilon": 10.0, "delta": 1e-5}, {})
-    text = "\n".join(explain_lines(explain(run, cross_check=False)))
+    given = {**table, "num_steps": 30_000, "epsilon": 10.0, "delta": 1e-5}
+    text = "\n".join(setting_lines(read_setting(given, {})))
     assert "14.97 by its accountant" in text
     assert "907: who draws knows the draws" in text
-
-
-def test_what_is_offered_is_read_as_its_mechanism_charges() -> None:
-    parameters = {"num_critics": 100, "noise_multiplier": 2.0}
-    shared = {"parameters": parameters, "num_steps": 7, "epsilon": 10.0, "delta": 1e-5}
-    hidden = read_declared({"mechanism": "gs-wgan-decoupled", **shared}, {})
-    assert hidden.step == HiddenPartEvent(num_parts=100, noise_multiplier=2.0)
-    public = read_declared({"mechanism": "gs-wgan-round-robin", **shared}, {})
-    assert public.setup == GaussianEvent(noise_multiplier=2.0)
-    assert isinstance(public.step, GaussianEvent)
-    assert public.step.noise_multiplier == pytest.approx(20.0)
 
 
 def test_with_one_critic_nothing_is_hidden() -> None:
@@ -112,29 +99,14 @@ def test_with_one_critic_nothing_is_hidden() -> None:
 
 
 def test_it_is_explained_and_not_offered() -> None:
-    why = explain(read_declared(PUBLISHED, {}), cross_check=False)
-    text = "\n".join(explain_lines(why))
+    setting = read_setting(PUBLISHED, {})
+    text = "\n".join(setting_lines(setting))
     assert "claimed 10" in text
     assert "at least 329, at most 611; at most 347" in text
     assert "in public rounds               380" in text
-    assert not why.fits
-    json.dumps(why.to_json(), allow_nan=False)
-
-
-def test_the_average_is_priced_as_its_mechanism_prices_itself() -> None:
-    table = {
-        "mechanism": "gs-wgan-mean",
-        "parameters": {"noise_multiplier": 23.8},
-        "num_steps": 2000,
-        "epsilon": 10.0,
-        "delta": 1e-5,
-    }
-    run = read_declared(table, {})
-    assert run.step == GaussianEvent(noise_multiplier=23.8)
-    why = explain(run, cross_check=False)
-    assert why.hidden_critic is None
-    assert why.fits
-    assert why.affordable_steps == pytest.approx(2000, rel=5e-3)
+    assert "does not fit" in text
+    with pytest.raises(ValueError, match="mechanism: expected one of"):
+        read_described(PUBLISHED, {})
 
 
 @pytest.mark.parametrize("key", ["num_critics", "num_samples", "noise_multiplier"])
@@ -142,7 +114,7 @@ def test_the_average_is_priced_as_its_mechanism_prices_itself() -> None:
 def test_bad_numbers_are_refused(key: str, bad: object) -> None:
     parameters = {**PUBLISHED["parameters"], key: bad}  # type: ignore[dict-item]
     with pytest.raises(ValueError, match=r"\w"):
-        explain(read_declared({**PUBLISHED, "parameters": parameters}, {}), cross_check=False)
+        read_setting({**PUBLISHED, "parameters": parameters}, {})
 
 
 def test_a_shift_that_no_profile_reaches_is_refused() -> None:

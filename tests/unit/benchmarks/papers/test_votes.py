@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
 import pytest
 from scipy.stats import norm
 
-from curator.accounting.declared import read_declared
+from benchmarks.papers.settings import read_setting
+from benchmarks.papers.votes import PublishedVotes, afforded_votes, gaussian_mu
+from benchmarks.papers.words import setting_lines
 from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.explain import explain
-from curator.accounting.explain_text import explain_lines
 from curator.accounting.pld import pld_epsilon
-from curator.accounting.published_votes import PublishedVotes, afforded_votes, gaussian_mu
 
 DELTA = 1e-5
 G_PATE: dict[float, dict[str, Any]] = {
@@ -84,29 +83,17 @@ def test_they_spend_the_budget_and_one_more_in_a_hundred_does_not_fit(epsilon: f
 
 def test_they_are_explained_and_not_offered() -> None:
     table = {"mechanism": "g-pate-published", "parameters": G_PATE[10.0], "num_steps": 19_734}
-    why = explain(read_declared(table, {"epsilon": 10.0, "delta": DELTA}), cross_check=False)
-    text = "\n".join(explain_lines(why))
+    setting = read_setting(table, {"epsilon": 10.0, "delta": DELTA})
+    text = "\n".join(setting_lines(setting))
     assert "19,734 whatever they are" in text
     assert "1,973 images in 66 batches" in text
-    assert why.published_votes is not None
-    assert why.affordable_steps is not None
-    assert 0.8 < why.affordable_steps / why.published_votes.num_votes < 1  # the ledger's rule
-    json.dumps(why.to_json(), allow_nan=False)
+    affordable = explain(setting.run, cross_check=False).affordable_steps
+    assert affordable is not None
+    assert 0.8 < affordable / 19_734 < 1  # the ledger's rule
     labels = {"vote_noise": 100, "num_samples": 64}
     table = {"mechanism": "pate-gan-published", "parameters": labels}
-    why = explain(read_declared(table, {"epsilon": 1.0, "delta": DELTA}), cross_check=False)
-    assert "718 whatever they are" in "\n".join(explain_lines(why))
-
-
-@pytest.mark.parametrize("name", ["g-pate", "pate-gan", "adversarial-dp-sinkhorn"])
-def test_what_is_offered_is_priced_as_its_mechanism_prices_itself(name: str) -> None:
-    table = {"mechanism": name, "parameters": {"noise_multiplier": 9.24}, "num_steps": 300}
-    run = read_declared(table, {"epsilon": 10.0, "delta": DELTA})
-    assert run.step == GaussianEvent(noise_multiplier=9.24)
-    assert run.published_votes is None
-    why = explain(run, cross_check=False)
-    assert why.fits
-    assert why.published_votes is None
+    setting = read_setting(table, {"epsilon": 1.0, "delta": DELTA})
+    assert "718 whatever they are" in "\n".join(setting_lines(setting))
 
 
 @pytest.mark.parametrize("key", ["vote_noise", "threshold_noise", "num_projections", "num_samples"])
@@ -115,4 +102,4 @@ def test_bad_numbers_are_refused(key: str, bad: object) -> None:
     parameters = {**G_PATE[10.0], key: bad}
     table = {"mechanism": "g-pate-published", "parameters": parameters}
     with pytest.raises(ValueError, match=r"\w"):
-        read_declared(table, {"epsilon": 10.0, "delta": DELTA})
+        read_setting(table, {"epsilon": 10.0, "delta": DELTA})

@@ -6,15 +6,15 @@ import math
 
 import pytest
 
-from curator.accounting.claims import CLAIMS, Claim
-from curator.accounting.events.sliced_gaussian import (
-    SampledSlicedGaussianEvent,
-    SlicedGaussianEvent,
-)
-from curator.accounting.sliced_bounds import (
+from benchmarks.papers.claims import CLAIMS, Claim
+from benchmarks.papers.sliced_bounds import (
     bernstein_square,
     central_limit_square,
     paper_bounds,
+)
+from curator.accounting.events.sliced_gaussian import (
+    SampledSlicedGaussianEvent,
+    SlicedGaussianEvent,
 )
 from curator.accounting.sliced_pld import squared_length_rule
 from curator.privacy.event import SamplingRate
