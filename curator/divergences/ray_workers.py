@@ -25,7 +25,12 @@ import torch
 from torch import Tensor
 
 from curator.core_dumps import forbid_core_dumps
-from curator.divergences.critic_training import CriticOptimizer, Ensemble, Minibatch, update
+from curator.divergences.adam import Ensemble
+from curator.divergences.critic_training import (
+    CriticOptimizer,
+    Minibatch,
+    update,
+)
 from curator.divergences.critics import CriticShape, Parameters
 
 _AT_ONCE: Final = 16  # minibatches that travel together

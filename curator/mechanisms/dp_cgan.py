@@ -18,6 +18,7 @@ from torch import Tensor
 
 from curator.accounting.events.base import PrivacyEvent
 from curator.accounting.events.sampled_sum import SampledSumEvent
+from curator.divergences.critic_vector import CriticVector, adam_step
 from curator.divergences.critics import CriticShape
 from curator.divergences.device import compute_device
 from curator.divergences.dp_critic import (
@@ -28,7 +29,6 @@ from curator.divergences.dp_critic import (
     initial_vector,
     share_recognised,
 )
-from curator.divergences.dp_critic_adam import CriticVector, adam_step
 from curator.errors import MalformedRequest
 from curator.mechanisms.base import StatefulMechanism
 from curator.mechanisms.dp_cgan_pace import Pace, PaceRule

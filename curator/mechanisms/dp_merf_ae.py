@@ -27,9 +27,9 @@ from curator.divergences.autoencoder import (
     initial_autoencoder,
     on_grid,
 )
+from curator.divergences.critic_vector import CriticVector, adam_step
 from curator.divergences.device import compute_device
 from curator.divergences.dp_critic import in_chunks
-from curator.divergences.dp_critic_adam import CriticVector, adam_step
 from curator.divergences.embedding_loss import class_gradients
 from curator.divergences.encoder_features import (
     LARGEST_CODE,

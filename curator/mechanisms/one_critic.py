@@ -12,7 +12,8 @@ from typing import final
 
 from torch import Tensor
 
-from curator.divergences.critic_training import Ensemble, image_gradients, update
+from curator.divergences.adam import Ensemble
+from curator.divergences.critic_training import image_gradients, update
 from curator.divergences.placement import placed_update
 from curator.divergences.progress import told
 from curator.mechanisms.gs_wgan_mean import GsWganMeanSpec

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, final
 import torch
 from torch import Tensor
 
-from curator.divergences.critic_training import Ensemble
+from curator.divergences.adam import Ensemble
 from curator.divergences.critics import CriticShape, initial_critics, public_uniforms
 from curator.divergences.device import compute_device
 from curator.divergences.packed import pack_ensemble, unpack_ensemble

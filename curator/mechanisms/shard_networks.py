@@ -18,7 +18,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from curator.divergences.critic_training import CriticOptimizer, Ensemble, Minibatch, update
+from curator.divergences.adam import Ensemble
+from curator.divergences.critic_training import (
+    CriticOptimizer,
+    Minibatch,
+    update,
+)
 from curator.divergences.critics import CriticShape, initial_critics, public_uniforms
 from curator.divergences.device import compute_device
 from curator.divergences.packed import pack_ensemble, unpack_ensemble

@@ -19,7 +19,7 @@ from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.divergences import critic_training
-from curator.divergences.critic_training import Ensemble
+from curator.divergences.adam import Ensemble
 from curator.errors import RunClosed
 from curator.mechanisms import gs_wgan_mean, shard_networks, shards
 from curator.mechanisms.gs_wgan_mean import GsWganMean, GsWganMeanSpec

@@ -14,7 +14,7 @@ from torch import Tensor
 from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.divergences import feature_extractors
-from curator.divergences.critic_training import Ensemble
+from curator.divergences.adam import Ensemble
 from curator.mechanisms import adversarial_dp_sinkhorn, shard_networks, shards
 from curator.mechanisms.adversarial_dp_sinkhorn import (
     AdversarialDpSinkhorn,

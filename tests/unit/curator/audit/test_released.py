@@ -15,7 +15,7 @@ from curator.audit.released import slope_of_first_step
 from curator.audit.target import Target
 from curator.audit.targets import make_target
 from curator.divergences.autoencoder import on_grid
-from curator.divergences.dp_critic_adam import CriticVector, adam_step
+from curator.divergences.critic_vector import CriticVector, adam_step
 from curator.privacy.noise import NoiseSource
 
 NAMES = ("dp-merf-ae", "dp-merf-ae-training")

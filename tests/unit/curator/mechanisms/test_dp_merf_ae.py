@@ -27,7 +27,7 @@ from curator.divergences.autoencoder import (
     initial_autoencoder,
     on_grid,
 )
-from curator.divergences.dp_critic_adam import CriticVector, adam_step
+from curator.divergences.critic_vector import CriticVector, adam_step
 from curator.errors import MalformedRequest
 from curator.mechanisms import dp_merf_ae
 from curator.mechanisms.base import FreshSamples, ReleasedOnceMechanism

@@ -18,6 +18,7 @@ from curator.accounting.events.none import NoEvent
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.divergences import critic_training
+from curator.divergences.adam import Ensemble
 from curator.errors import MalformedRequest
 from curator.mechanisms import gs_wgan_mean
 from curator.mechanisms.base import (
@@ -177,7 +178,7 @@ def test_a_critic_that_breaks_does_not_take_others_along() -> None:
         broken["weight0"][1] = value
         spoilt = NetworkState(
             shards=state.shards,
-            ensemble=critic_training.Ensemble(
+            ensemble=Ensemble(
                 critics=broken,
                 means=state.ensemble.means,
                 squares=state.ensemble.squares,

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
-from curator.divergences.critic_training import Ensemble
+from curator.divergences.adam import Ensemble
 from curator.divergences.device import compute_device
 from curator.errors import MalformedRequest
 from curator.mechanisms.shard_networks import NetworkState, ShardNetworks, silent

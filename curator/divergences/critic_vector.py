@@ -1,4 +1,4 @@
-"""Adam on one vector of parameters; a function of the slopes that it was given."""
+"""A critic as one vector of parameters with Adam's moments: a function of slopes it was given."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-_BETA_1, _BETA_2, _ADAM_EPSILON = 0.5, 0.999, 1e-8  # as published
+from curator.divergences.adam import adam_step_in_place
+
+_BETAS = 0.5, 0.999  # as published
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
@@ -22,11 +24,7 @@ class CriticVector:
 
     @classmethod
     def start(cls, values: Tensor) -> CriticVector:
-        """Return parameters that were never updated.
-
-        Args:
-            values: float32, one after the other.
-        """
+        """Return parameters that were never updated: float32, one after the other."""
         zeros = torch.zeros_like(values)
         return cls(values=values, means=zeros, squares=zeros, num_updates=0)
 
@@ -67,10 +65,8 @@ def adam_step(critic: CriticVector, slope: Tensor, learning_rate: float) -> Crit
         [bie:23], whose decays these are.
     """
     turn = critic.num_updates + 1
-    means = _BETA_1 * critic.means + (1 - _BETA_1) * slope
-    squares = _BETA_2 * critic.squares + (1 - _BETA_2) * slope.square()
-    rate, share = learning_rate / (1 - _BETA_1**turn), 1 - _BETA_2**turn
-    step = means / ((squares / share).sqrt() + _ADAM_EPSILON)
-    return CriticVector(
-        values=critic.values - rate * step, means=means, squares=squares, num_updates=turn
-    )
+    values, means, squares = parts = [
+        {"": part.clone()} for part in (critic.values, critic.means, critic.squares)
+    ]
+    adam_step_in_place(learning_rate, _BETAS, turn, {"": slope}, parts)
+    return CriticVector(values=values[""], means=means[""], squares=squares[""], num_updates=turn)
