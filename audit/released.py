@@ -26,7 +26,7 @@ from curator.divergences.autoencoder import (
 )
 from curator.divergences.encoder_features import LARGEST_CODE, EncoderFeatures
 from curator.divergences.random_features import fourier_features
-from curator.mechanisms.dp_merf_ae_spec import DpMerfAeSpec, autoencoder_shape
+from curator.mechanisms.dp_merf_ae import DpMerfAeSpec, autoencoder_shape
 
 _ADAM_EPSILON = 1e-8
 _SPACE = audit_facts("audit").space

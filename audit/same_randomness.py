@@ -24,8 +24,8 @@ from audit.recorded import RecordedRelease, recorded
 from audit.records import Records, records_of
 from audit.target import Target
 from audit.trial import Trial, run_in_process
-from curator.mechanisms.kinds import is_released_once, is_sampled, is_stateful
-from curator.mechanisms.mechanism import ServedMechanism, TrainedOnceMechanism
+from curator.mechanisms.base import Kind, ServedMechanism, StatefulMechanism
+from curator.mechanisms.dp_merf_ae import DpMerfAe
 from curator.privacy.release import LatticeBlock, Release
 
 State = Mapping[str, Tensor]
@@ -125,7 +125,7 @@ def compare(
     ]
     difference, sensitivity = max(moved, key=lambda both: Fraction(*both))
     parts = changed_parts(without.trial.state, extra.trial.state, target.num_parts)
-    fixed = not is_released_once(mechanism) and not pair.fails
+    fixed = mechanism.kind is not Kind.RELEASED_ONCE and not pair.fails
     return Comparison(
         mechanism=target.name,
         canary=pair.canary,
@@ -142,8 +142,8 @@ def compare(
 
 def _noise_multiplier(mechanism: ServedMechanism, made: RecordedRelease) -> float:
     """Return that of one release; the sums that train what is released once have their own."""
-    if isinstance(mechanism, TrainedOnceMechanism) and made.by == "release_example_sum":
-        return mechanism.training_noise_multiplier
+    if isinstance(mechanism, DpMerfAe) and made.by == "release_example_sum":
+        return mechanism.spec.training_noise_multiplier
     return mechanism.noise_multiplier
 
 
@@ -191,7 +191,9 @@ def state_ignores_selections(target: Target, pair: Pair, tape: Tape) -> bool | N
         tape: Of the selections that are turned around.
     """
     mechanism = target.open()
-    if not is_stateful(mechanism) or is_sampled(mechanism):
+    if not isinstance(mechanism, StatefulMechanism) or (
+        mechanism.requirements().samples is not None
+    ):
         return None
     noise = Tape() if mechanism.durability == "replay" else tape
     first, second = (

@@ -12,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from audit.canaries import Pair, audit_facts
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.none import NoEvent
 from curator.accounting.pld import pld_epsilon
-from curator.mechanisms.catalogue import CataloguedMechanism, parse_mechanism
-from curator.mechanisms.kinds import is_sampled, is_stateful
-from curator.privacy.event import GaussianEvent, NoEvent, PrivacyEvent
+from curator.mechanisms.base import Kind, ServedMechanism
+from curator.mechanisms.catalogue import parse_mechanism
 from curator.privacy.records import Samples
 
 _SPACE = audit_facts("audit").space
@@ -77,14 +79,13 @@ class Target:
     @property
     def pays_per_step(self) -> bool:
         """Whether each step is a release of its own, which is a trial; else a whole run is one."""
-        mechanism = self.open()
-        return is_sampled(mechanism) and not is_stateful(mechanism)
+        return self.open().kind is Kind.SAMPLED
 
     def suits(self, pair: Pair) -> bool:
         """Return whether a canary has a meaning: shards copy records, which none can make fail."""
         return not (pair.fails and self.parts)
 
-    def open(self) -> CataloguedMechanism:
+    def open(self) -> ServedMechanism:
         """Return the mechanism that the curator will run."""
         return parse_mechanism(self.mechanism, self.parameters_json, _SPACE)
 

@@ -12,11 +12,10 @@ from audit.canaries import CAPACITY, Pair
 from audit.records import Records
 from audit.target import Target
 from curator.data.sampling import PrivateRecords
-from curator.mechanisms.kinds import is_sampled, is_stateful
-from curator.mechanisms.mechanism import ReleasedOnceMechanism, SampledStatefulMechanism
+from curator.mechanisms.base import SampledMechanism, StatefulMechanism
 from curator.privacy.noise import NoiseSource
 from curator.privacy.release import Release
-from curator.state.private_batches import private_batches, setup_batches
+from curator.state.private_batches import private_batches
 from curator.state.step import state_step
 
 _ROWS = CAPACITY  # a service reads more at once, and hashes as many, padding or not
@@ -48,9 +47,9 @@ def run_in_process(
     """
     mechanism, steps = target.open(), steps or nullcontext()
     samples = target.sends(pair, mechanism.rows_per_step)
-    if is_stateful(mechanism):
+    if isinstance(mechanism, StatefulMechanism):
         sealed, answers = cast("PrivateRecords", records), []
-        fresh = isinstance(mechanism, SampledStatefulMechanism)
+        fresh = mechanism.requirements().samples is not None
         batches = private_batches(mechanism, sealed, noise) if fresh else records.batches(_ROWS)
         state = mechanism.start(batches)
         with steps:
@@ -59,13 +58,11 @@ def run_in_process(
                 answers.append(answer)
         return Trial(answers=answers, state=mechanism.pack(state))
     with steps:
-        if is_sampled(mechanism):
-            batch = records.poisson_batch(mechanism.sampling_rate, mechanism.capacity, noise)
+        if isinstance(mechanism, SampledMechanism):
+            batch = records.poisson_batch(mechanism.spec.rate, mechanism.spec.capacity, noise)
             answer = mechanism.gradient(samples, batch, noise)
         else:
-            once = cast("ReleasedOnceMechanism", mechanism)
-            released = once.setup(
-                setup_batches(once, cast("PrivateRecords", records), noise), noise
-            )
-            answer = released if target.statistic else once.gradient(samples, released)
+            batches = private_batches(mechanism, cast("PrivateRecords", records), noise)
+            released = mechanism.setup(batches, noise)
+            answer = released if target.statistic else mechanism.gradient(samples, released)
     return Trial(answers=[answer], state={})

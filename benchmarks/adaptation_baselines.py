@@ -20,10 +20,11 @@ from analyst.adaptation.source import PublicImages
 from analyst.adaptation.state import AdaptationState, new_adaptation, rate
 from analyst.generators.generator import ImageShape, initialise
 from curator.accounting.calibrate import noise_multiplier_for
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.accounting.rule import BudgetRule
 from curator.ledger.ledger import NOTHING
 from curator.privacy.budget import Budget
-from curator.privacy.event import SampledGaussianEvent, SamplingRate
+from curator.privacy.event import SamplingRate
 
 Penalty = Callable[[AdaptationState, Tensor], Tensor]
 """From the state and the source's features to a loss, beside whatever it does to the gradients."""

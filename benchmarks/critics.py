@@ -16,7 +16,12 @@ from collections.abc import Callable
 import torch
 
 from benchmarks.rows import compute_as_the_curator, print_row
-from curator.divergences.critic_training import CriticOptimizer, Ensemble, Minibatch, update
+from curator.divergences.adam import Ensemble
+from curator.divergences.critic_training import (
+    CriticOptimizer,
+    Minibatch,
+    update,
+)
 from curator.divergences.critics import CriticShape, initial_critics
 from curator.divergences.ensemble_layers import (
     CONVOLUTIONS,

@@ -18,8 +18,7 @@ from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.divergences.device import choose_device, compute_device
 from curator.divergences.dp_critic import Examples, example_slopes
-from curator.mechanisms.dp_cgan import DpCgan
-from curator.mechanisms.dp_cgan_spec import DpCganSpec, dp_critic_shape
+from curator.mechanisms.dp_cgan import DpCgan, DpCganSpec, dp_critic_shape
 from curator.privacy.records import ImageSpace, Samples
 from curator.sanitizer.entropy import OsEntropy
 from curator.sanitizer.example_sum import certified

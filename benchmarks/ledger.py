@@ -17,13 +17,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from curator.accounting.events.none import NoEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.clock import utc_now
 from curator.ledger.anchor import HeadAnchor
 from curator.ledger.records import DatasetRegistration, RunOpening
 from curator.ledger.sql import SqlLedger
 from curator.privacy.adjacency import Adjacency, Relation, Unit
 from curator.privacy.budget import Budget
-from curator.privacy.event import NoEvent, SampledGaussianEvent, SamplingRate
+from curator.privacy.event import SamplingRate
 
 BLOCK = 4096
 STEPS_PER_SECOND = 10_000

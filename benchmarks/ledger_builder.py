@@ -11,12 +11,14 @@ from typing import Any, Final, final
 
 from sqlalchemy import Engine, insert
 
+from curator.accounting.events.none import NoEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.ledger import connect, entries, rows, run_rows, schema
 from curator.ledger.book import Book
 from curator.ledger.chain import GENESIS, Entry
 from curator.ledger.records import DatasetRegistration, DatasetState, RunOpening, RunState
 from curator.privacy.adjacency import Relation, Unit
-from curator.privacy.event import NoEvent, SampledGaussianEvent, SamplingRate
+from curator.privacy.event import SamplingRate
 from curator.privacy.facts import DatasetFacts
 
 DATASET: Final = "d"

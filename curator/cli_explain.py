@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from curator.accounting.declared import read_declared
 from curator.accounting.explain import explain
 from curator.accounting.explain_text import explain_lines
+from curator.mechanisms.described import read_described
 
 _MAX_BYTES: Final = 64 * 1024
 
@@ -22,7 +22,8 @@ def explained(arguments: Namespace) -> Iterator[str]:
     Args:
         arguments: `spec` is inline JSON or the path of a JSON or TOML file; `epsilon`, `delta`,
             `steps` replace what it says, `nominal_size`, `dimension` and `capacity`
-            add to it; `json` and `cross_check` are switches.
+            add to it; `favour` is what `spec` is, of the method that the budget favours; `json` and
+            `cross_check` are switches.
 
     Raises:
         ValueError: If the description is not valid.
@@ -35,8 +36,11 @@ def explained(arguments: Namespace) -> Iterator[str]:
         "dimension": arguments.dimension,
         "capacity": arguments.capacity,
     }
-    run = read_declared(_table(arguments.spec), overrides)
-    why = explain(run, cross_check=arguments.cross_check)
+    run = read_described(_table(arguments.spec), overrides)
+    favourite = None
+    if arguments.favour is not None:
+        favourite = read_described(_table(arguments.favour), overrides).favourite
+    why = explain(run, cross_check=arguments.cross_check, favourite=favourite)
     if arguments.json:
         yield json.dumps(why.to_json(), indent=1, allow_nan=False)
     else:

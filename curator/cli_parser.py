@@ -147,6 +147,9 @@ def _accountant(commands: Commands) -> None:
     explain.add_argument("--nominal-size", type=int, help="size that a batch size refers to")
     explain.add_argument("--dimension", type=int, help="of dp-swd's rows: pixels and classes")
     explain.add_argument("--capacity", type=int, help="slots of the data set, where SPEC has none")
+    explain.add_argument(
+        "--favour", metavar="SPEC", help="what the budget favours, as for 'dataset add --favour'"
+    )
     explain.add_argument("--cross-check", action="store_true", help="ask opacus too")
     explain.set_defaults(command="accountant explain")
 

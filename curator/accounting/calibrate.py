@@ -6,13 +6,9 @@ from collections.abc import Callable
 from typing import Final
 
 from curator.accounting.cost import Cost, event_cost
+from curator.accounting.events.base import PrivacyEvent
 from curator.accounting.rule import BudgetRule
-from curator.privacy.event import (
-    MAX_NOISE_MULTIPLIER,
-    MIN_NOISE_MULTIPLIER,
-    PrivacyEvent,
-    check_num_steps,
-)
+from curator.privacy.event import MAX_NOISE_MULTIPLIER, MIN_NOISE_MULTIPLIER, check_num_steps
 
 _RELATIVE_TOLERANCE: Final = 1e-6
 

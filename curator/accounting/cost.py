@@ -12,24 +12,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from operator import add
-from typing import Final, Self, assert_never
+from typing import Final, Self
 
-from curator.accounting.fractional import fractional_rdp_bound
+from curator.accounting.events.base import PrivacyEvent
 from curator.accounting.orders import ORDERS
-from curator.accounting.rdp import gaussian_rdp, rdp_at, sampled_gaussian_rdp
-from curator.accounting.sampled_sum import mixed_rdp
-from curator.privacy.event import (
-    GaussianEvent,
-    HiddenPartEvent,
-    NoEvent,
-    PrivacyEvent,
-    SampledGaussianEvent,
-    SampledSlicedGaussianEvent,
-    SampledSumEvent,
-    SlicedGaussianEvent,
-    SumsThenGaussianEvent,
-    parts_of,
-)
 
 UNIT: Final = 1 << 60
 _INFLATION: Final = Fraction(1_000_000_001, 1_000_000_000)
@@ -140,39 +126,23 @@ def total_cost(uses: Iterable[tuple[Cost, int]]) -> Cost:
 
 @lru_cache(maxsize=4096)
 def event_cost(event: PrivacyEvent) -> Cost:
-    """Return an upper bound of the cost of one release.
+    """Return an upper bound of the cost of one use.
 
-    The float evaluation of each order is within 1e-10 relative of the stated formula (see
-    `sampled_gaussian_rdp`; the closed forms below lose a few ulps), so multiplying by 1 + 1e-9
-    and rounding up in exact arithmetic cannot fall below the truth. At the fractional orders of
-    the sampled Gaussian the formula itself is an upper bound: `fractional_rdp_bound`. So is that of
-    the sampled sliced Gaussian at every order, `sampled_sliced_rdp`, and that of a sampled sum
-    and of a hidden part.
+    `rdp_bound` of each part is within 1e-10 relative of a proved bound, so multiplying by 1 + 1e-9
+    and rounding up in exact arithmetic cannot fall below the truth.
 
     Args:
-        event: The release. Its sampling rate is read as a float that is already rounded up.
+        event: The use. Its sampling rate is read as a float that is already rounded up.
 
     Returns:
-        ceil(2^60 rho (1 + 1e-9)) at each order, infinite where rho is not finite.
+        ceil(2^60 rho (1 + 1e-9)) at each order, infinite where rho is not finite; added up over
+        parts and releases.
     """
-    match event:
-        case NoEvent():
-            return Cost.zero()
-        case GaussianEvent(noise_multiplier=z):
-            return Cost(tuple(_round_up(gaussian_rdp(z, alpha)) for alpha in ORDERS))
-        case SampledGaussianEvent(sampling_rate=rate, noise_multiplier=z):
-            q = float(rate)
-            if q >= 1:
-                return event_cost(GaussianEvent(noise_multiplier=z))
-            return Cost(tuple(_round_up(_sampled_bound(q, z, alpha)) for alpha in ORDERS))
-        case SampledSumEvent(num_releases=n):
-            return Cost(tuple(_round_up(_sum_bound(event, alpha)) for alpha in ORDERS)) * n
-        case SumsThenGaussianEvent():
-            return sum((event_cost(part) for part in parts_of(event)), Cost.zero())
-        case HiddenPartEvent() | SlicedGaussianEvent() | SampledSlicedGaussianEvent():
-            return Cost(tuple(_round_up(rdp_at(event, alpha)) for alpha in ORDERS))
-        case _ as never:
-            assert_never(never)
+    costs = (
+        Cost(tuple(_round_up(part.rdp_bound(alpha)) for alpha in ORDERS)) * part.repeats
+        for part in event.parts
+    )
+    return sum(costs, Cost.zero())
 
 
 def _round_up(rho: float) -> int | None:
@@ -180,20 +150,3 @@ def _round_up(rho: float) -> int | None:
     if not rho < math.inf:  # NaN too: an unknown cost is infinite, never zero
         return None
     return max(1, math.ceil(Fraction(rho) * _INFLATION * UNIT))
-
-
-def _sum_bound(event: SampledSumEvent, alpha: float) -> float:
-    """Return an upper bound of the divergence of one release of a sampled sum."""
-    q, z = float(event.sampling_rate), event.noise_multiplier
-    within, beyond = _sampled_bound(q, z, alpha), _sampled_bound(q, z / 2, alpha)
-    return mixed_rdp(within, beyond, event.overflow_probability, alpha)
-
-
-def _sampled_bound(q: float, z: float, alpha: float) -> float:
-    """Return an upper bound of the sampled divergence: the least of those that hold."""
-    unsampled = gaussian_rdp(z, alpha)  # sampling never costs more than not sampling
-    if q >= 1:
-        return unsampled
-    if alpha == int(alpha):
-        return min(sampled_gaussian_rdp(q, z, int(alpha)), unsampled)
-    return min(fractional_rdp_bound(q, z, alpha), unsampled)

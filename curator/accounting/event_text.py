@@ -4,70 +4,36 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, assert_never
+from typing import Any, Final
 
-from curator.privacy.event import (
+from curator.accounting.events.base import LoneEvent, PrivacyEvent
+from curator.accounting.events.composed import SUMS_THEN_GAUSSIAN, ComposedEvent
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.hidden_part import HiddenPartEvent
+from curator.accounting.events.none import NoEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
+from curator.accounting.events.sampled_sum import SampledSumEvent
+from curator.accounting.events.sliced_gaussian import (
+    SampledSlicedGaussianEvent,
+    SlicedGaussianEvent,
+)
+
+EVENTS: Final[tuple[type[LoneEvent], ...]] = (
     GaussianEvent,
     HiddenPartEvent,
-    LoneEvent,
-    NoEvent,
-    PrivacyEvent,
     SampledGaussianEvent,
     SampledSlicedGaussianEvent,
     SampledSumEvent,
-    SamplingRate,
     SlicedGaussianEvent,
-    SumsThenGaussianEvent,
 )
+"""Every event that others may be made of. A text that was written once is read for ever."""
+
+_BY_NAME: Final = {event.name: event for event in EVENTS}
 
 
 def event_to_text(event: PrivacyEvent) -> str:
     """Return canonical JSON; the sampling rate as its exact numerator over 2**64, in decimal."""
-    value = _value(event.sums if isinstance(event, SumsThenGaussianEvent) else event)
-    if isinstance(event, SumsThenGaussianEvent):
-        value = {
-            "event": "sums-then-gaussian",
-            "noise_multiplier": float(event.noise_multiplier),
-            "sums": value,
-        }
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def _value(event: LoneEvent) -> dict[str, object]:
-    value: dict[str, object]
-    match event:
-        case NoEvent():
-            value = {"event": "none"}
-        case GaussianEvent(noise_multiplier=z):
-            value = {"event": "gaussian", "noise_multiplier": float(z)}
-        case SampledGaussianEvent(sampling_rate=rate, noise_multiplier=z):
-            value = {
-                "event": "sampled-gaussian",
-                "noise_multiplier": float(z),
-                "sampling_rate": str(rate.numerator),
-            }
-        case SampledSumEvent(sampling_rate=rate, noise_multiplier=z):
-            value = {
-                "event": "sampled-sum",
-                "noise_multiplier": float(z),
-                "num_releases": event.num_releases,
-                "overflow_probability": float(event.overflow_probability),
-                "sampling_rate": str(rate.numerator),
-            }
-        case HiddenPartEvent(num_parts=k, noise_multiplier=z):
-            value = {"event": "hidden-part", "noise_multiplier": float(z), "num_parts": k}
-        case SlicedGaussianEvent():
-            value = {"event": "sliced-gaussian", **_sliced_value(event)}
-        case SampledSlicedGaussianEvent(sampling_rate=rate, base=base, overflow_probability=p):
-            value = {
-                "event": "sampled-sliced-gaussian",
-                **_sliced_value(base),
-                "overflow_probability": float(p),
-                "sampling_rate": str(rate.numerator),
-            }
-        case _ as never:
-            assert_never(never)
-    return value
+    return json.dumps(event.to_json(), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def event_from_text(text: str) -> PrivacyEvent:
@@ -77,8 +43,7 @@ def event_from_text(text: str) -> PrivacyEvent:
         ValueError: If the text is not such an event, or its numbers are out of range.
     """
     try:
-        value = json.loads(text)
-        event = _whole_event(value)
+        event = _event(json.loads(text))
     except (KeyError, TypeError, OverflowError, RecursionError) as error:
         msg = "not a privacy event"
         raise ValueError(msg) from error
@@ -88,82 +53,29 @@ def event_from_text(text: str) -> PrivacyEvent:
     return event
 
 
-def _whole_event(value: Mapping[str, Any]) -> PrivacyEvent:
-    if value["event"] == "sums-then-gaussian":
-        return SumsThenGaussianEvent(
-            sums=_sum_event(value["sums"]), noise_multiplier=value["noise_multiplier"]
-        )
-    return _event(value)
-
-
-def _event(value: Mapping[str, Any]) -> LoneEvent:
-    """Return an event that is not made of others.
-
-    Raises:
-        ValueError: If there is none of this name, or its numbers are out of range.
-    """
+def _event(value: Mapping[str, Any]) -> PrivacyEvent:
     match value["event"]:
-        case "none":
+        case NoEvent.name:
             return NoEvent()
-        case "gaussian":
-            return GaussianEvent(noise_multiplier=value["noise_multiplier"])
-        case "sampled-gaussian":
-            return SampledGaussianEvent(
-                sampling_rate=SamplingRate(int(value["sampling_rate"])),
-                noise_multiplier=value["noise_multiplier"],
-            )
-        case "sampled-sum":
-            return _sum_event(value)
-        case "hidden-part":
-            return HiddenPartEvent(
-                num_parts=value["num_parts"], noise_multiplier=value["noise_multiplier"]
-            )
-        case "sliced-gaussian" | "sampled-sliced-gaussian" as kind:
-            base = _sliced_event(value)
-            return base if kind == "sliced-gaussian" else _sampled_sliced(base, value)
+        case ComposedEvent.name:
+            return ComposedEvent(in_turn=tuple(lone_event(part) for part in value["in_turn"]))
+        case name if name == SUMS_THEN_GAUSSIAN:  # what was written before events were composed
+            last = GaussianEvent(noise_multiplier=value["noise_multiplier"])
+            return ComposedEvent(in_turn=(lone_event(value["sums"]), last))
         case _:
-            msg = "not a privacy event that this version knows"
-            raise ValueError(msg)
+            return lone_event(value)
 
 
-def _sum_event(value: Mapping[str, Any]) -> SampledSumEvent:
-    """Return sums.
+def lone_event(value: Mapping[str, Any]) -> LoneEvent:
+    """Return an event that is not made of others, from plain values as its `to_json` has them.
 
     Raises:
-        ValueError: If the value is of another event, or its numbers are out of range.
+        KeyError: If a number is missing.
+        TypeError: If one is of another type.
+        ValueError: If there is no event of this name, or its numbers are out of range.
     """
-    if value["event"] != "sampled-sum":
+    event = _BY_NAME.get(value["event"])
+    if event is None:
         msg = "not a privacy event that this version knows"
         raise ValueError(msg)
-    return SampledSumEvent(
-        sampling_rate=SamplingRate(int(value["sampling_rate"])),
-        noise_multiplier=value["noise_multiplier"],
-        overflow_probability=value["overflow_probability"],
-        num_releases=value["num_releases"],
-    )
-
-
-def _sliced_value(event: SlicedGaussianEvent) -> dict[str, object]:
-    return {
-        "dimension": event.dimension,
-        "noise_multiplier": float(event.noise_multiplier),
-        "num_projections": event.num_projections,
-    }
-
-
-def _sampled_sliced(
-    base: SlicedGaussianEvent, value: Mapping[str, Any]
-) -> SampledSlicedGaussianEvent:
-    return SampledSlicedGaussianEvent(
-        sampling_rate=SamplingRate(int(value["sampling_rate"])),
-        base=base,
-        overflow_probability=value["overflow_probability"],
-    )
-
-
-def _sliced_event(value: Mapping[str, Any]) -> SlicedGaussianEvent:
-    return SlicedGaussianEvent(
-        dimension=value["dimension"],
-        num_projections=value["num_projections"],
-        noise_multiplier=value["noise_multiplier"],
-    )
+    return event.from_json(value)

@@ -10,33 +10,35 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, assert_never
+from typing import Any
 
-from curator.accounting.claims import claims_about
 from curator.accounting.cost import UNIT, Cost, event_cost
-from curator.accounting.declared import DeclaredRun
-from curator.accounting.hidden_critic import HiddenCriticBounds, hidden_critic_bounds
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.favourite import favourite_for
 from curator.accounting.orders import ORDERS
 from curator.accounting.pld import pld_epsilon
-from curator.accounting.published_cgan import CganBounds, cgan_bounds
-from curator.accounting.published_votes import AffordedVotes, explained_votes
 from curator.accounting.rdp import epsilon_from_rdp
 from curator.accounting.rule import BudgetRule
-from curator.accounting.sliced_bounds import PaperBounds, paper_bounds
 from curator.privacy.adjacency import Relation
-from curator.privacy.event import (
-    MAX_STEPS,
-    GaussianEvent,
-    HiddenPartEvent,
-    LoneEvent,
-    NoEvent,
-    PrivacyEvent,
-    SampledGaussianEvent,
-    SampledSlicedGaussianEvent,
-    SampledSumEvent,
-    SlicedGaussianEvent,
-    parts_of,
-)
+from curator.privacy.budget import Budget
+from curator.privacy.event import MAX_STEPS
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DescribedRun:
+    """What is needed to price a run; `num_steps` is None for all that the budget affords."""
+
+    mechanism: str
+    sensitivity: str
+    setup: PrivacyEvent
+    step: PrivacyEvent
+    num_steps: int | None
+    budget: Budget
+
+    @property
+    def favourite(self) -> float:
+        """The order that a budget should favour which is for such runs."""
+        return favourite_for(self.budget, event_cost(self.setup), event_cost(self.step))
 
 
 class CrossCheckMissing(RuntimeError):
@@ -55,19 +57,6 @@ class OrderLine:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ClaimLine:
-    """A published claim and what this version computes for exactly that workload."""
-
-    what: str
-    source: str
-    num_steps: int
-    delta: float
-    claimed_epsilon: float
-    renyi_epsilon: float
-    pld_epsilon: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Explanation:
     """Every link of the chain, as plain values."""
 
@@ -78,6 +67,7 @@ class Explanation:
     num_steps: int
     epsilon_cap: float
     delta: float
+    favourite: float
     orders: tuple[OrderLine, ...]
     deciding_order: float | None
     ledger_epsilon: float
@@ -88,11 +78,6 @@ class Explanation:
     pld_epsilon: float
     cross_checked: bool
     opacus_epsilon: float | None
-    claims: tuple[ClaimLine, ...]
-    sliced_bounds: PaperBounds | None
-    hidden_critic: HiddenCriticBounds | None
-    published_cgan: CganBounds | None
-    published_votes: AffordedVotes | None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; infinities, which JSON lacks, as the text 'inf'."""
@@ -100,12 +85,13 @@ class Explanation:
         return plain
 
 
-def explain(run: DeclaredRun, *, cross_check: bool) -> Explanation:
+def explain(run: DescribedRun, *, cross_check: bool, favourite: float | None = None) -> Explanation:
     """Price a run by every accountant.
 
     Args:
         run: The checked description.
         cross_check: Ask opacus too.
+        favourite: The order that the budget favours, as for `BudgetRule.register`.
 
     Returns:
         The chain. `num_steps` is the largest affordable number where the run left it open, at
@@ -114,7 +100,7 @@ def explain(run: DeclaredRun, *, cross_check: bool) -> Explanation:
     Raises:
         CrossCheckMissing: If opacus is asked for and not installed.
     """
-    rule = BudgetRule.register(run.budget)
+    rule = BudgetRule.register(run.budget, favourite)
     setup, step = event_cost(run.setup), event_cost(run.step)
     affordable = None
     if not step.is_zero:
@@ -125,17 +111,17 @@ def explain(run: DeclaredRun, *, cross_check: bool) -> Explanation:
     finite = [line for line in lines if math.isfinite(line.epsilon)]
     plain = {a: _plain(a, unit, run.budget.delta) for a, unit in _pairs(total)}
     best = min(plain, key=lambda a: plain[a])
-    events = [(run.setup, 1), (run.step, num_steps)]
-    paid = [(event, n) for event, n in events if not isinstance(event, NoEvent)]
+    paid = [(event, n) for event, n in ((run.setup, 1), (run.step, num_steps)) if event.parts]
     share = run.budget.delta / max(1, len(paid))
     return Explanation(
         mechanism=run.mechanism,
-        events=tuple(f"{n:,} x {in_words(event)}" for event, n in paid),
+        events=tuple(f"{n:,} x {event.in_words()}" for event, n in paid),
         sensitivity=run.sensitivity,
         adjacency=f"{Relation.ADD_OR_REMOVE}-one-unit",
         num_steps=num_steps,
         epsilon_cap=run.budget.epsilon,
         delta=run.budget.delta,
+        favourite=rule.favourite,
         orders=lines,
         deciding_order=min(finite, key=lambda line: line.epsilon).order if finite else None,
         ledger_epsilon=rule.spent_epsilon(total),
@@ -146,53 +132,7 @@ def explain(run: DeclaredRun, *, cross_check: bool) -> Explanation:
         pld_epsilon=sum(pld_epsilon(event, n, share) for event, n in paid),
         cross_checked=cross_check,
         opacus_epsilon=opacus_epsilon(paid, run.budget.delta) if cross_check else None,
-        claims=tuple(line for event, _ in paid for line in _claims(event)),
-        sliced_bounds=_sliced_bounds(run, num_steps),
-        hidden_critic=_hidden_critic(run, num_steps),
-        published_cgan=_published_cgan(run, num_steps),
-        published_votes=explained_votes(run.published_votes, run.budget.epsilon, run.budget.delta),
     )
-
-
-def in_words(event: PrivacyEvent) -> str:
-    """Return an event as a phrase."""
-    return "; then one ".join(_in_words(part) for part in parts_of(event))
-
-
-def _in_words(event: LoneEvent) -> str:
-    match event:
-        case NoEvent():
-            return "nothing private"
-        case GaussianEvent(noise_multiplier=z):
-            return f"Gaussian release of a function of all units, noise std / sensitivity {z:g}"
-        case SampledGaussianEvent(sampling_rate=rate, noise_multiplier=z):
-            return (
-                f"Gaussian release of a function of a fresh Poisson sample, rate "
-                f"{float(rate):.6g}, noise std / sensitivity {z:g}"
-            )
-        case SampledSumEvent(num_releases=n, overflow_probability=p, noise_multiplier=z):
-            return (
-                f"{n} Gaussian release{'s' * (n > 1)} of a sum over a fresh Poisson sample, rate "
-                f"{float(event.sampling_rate):.6g}, noise std / sensitivity {z:g}, that may not "
-                f"fit with probability at most {p:.2g}"
-            )
-        case HiddenPartEvent(num_parts=k, noise_multiplier=z):
-            return (
-                f"Gaussian release of a function of one of {k:,} parts, drawn in secret, noise std "
-                f"/ distance of two parts' answers {z:g}"
-            )
-        case SlicedGaussianEvent(dimension=d, num_projections=k, noise_multiplier=z):
-            return (
-                f"Gaussian release of {k} fresh random projections of rows of {d} coordinates, "
-                f"noise std / row norm {z:g}"
-            )
-        case SampledSlicedGaussianEvent(sampling_rate=rate, base=base, overflow_probability=p):
-            return (
-                f"{in_words(base)}, rows from a fresh Poisson sample, rate {float(rate):.6g}, in "
-                f"random slots that are full with probability at most {p:.2g}"
-            )
-        case _ as never:
-            assert_never(never)
 
 
 def opacus_epsilon(uses: Sequence[tuple[PrivacyEvent, int]], delta: float) -> float | None:
@@ -211,18 +151,11 @@ def opacus_epsilon(uses: Sequence[tuple[PrivacyEvent, int]], delta: float) -> fl
         raise CrossCheckMissing(msg) from None
     orders = [1 + i / 10 for i in range(1, 100)] + list(range(12, 65))
     total = [0.0] * len(orders)
-    for event, n in ((part, n) for whole, n in uses for part in parts_of(whole)):
-        each = 1
-        match event:
-            case GaussianEvent(noise_multiplier=z):
-                rate = 1.0
-            case SampledGaussianEvent(sampling_rate=sampling_rate, noise_multiplier=z):
-                rate = float(sampling_rate)
-            case SampledSumEvent(sampling_rate=sampling_rate, noise_multiplier=z):
-                rate, each = float(sampling_rate), event.num_releases  # it knows of no overflow
-            case _:
-                return None
-        curve = foreign.compute_rdp(q=rate, noise_multiplier=z, steps=n * each, orders=orders)
+    for part, n in ((part, n * part.repeats) for event, n in uses for part in event.parts):
+        if part.elsewhere is None:
+            return None
+        rate, z = part.elsewhere.sampling_rate, part.elsewhere.noise_multiplier
+        curve = foreign.compute_rdp(q=rate, noise_multiplier=z, steps=n, orders=orders)
         total = [a + float(b) for a, b in zip(total, curve, strict=True)]
     return max(0.0, float(foreign.get_privacy_spent(orders=orders, rdp=total, delta=delta)[0]))
 
@@ -251,42 +184,6 @@ def _pairs(total: Cost) -> list[tuple[float, int | None]]:
 
 def _plain(alpha: float, unit: int | None, delta: float) -> float:
     return math.inf if unit is None else epsilon_from_rdp(alpha, unit / UNIT, delta)
-
-
-def _claims(event: PrivacyEvent) -> list[ClaimLine]:
-    lines = []
-    for claim in claims_about(event):
-        total = event_cost(claim.event) * claim.num_steps
-        lines.append(
-            ClaimLine(
-                what=claim.what,
-                source=claim.source,
-                num_steps=claim.num_steps,
-                delta=claim.delta,
-                claimed_epsilon=claim.epsilon,
-                renyi_epsilon=min(_plain(a, unit, claim.delta) for a, unit in _pairs(total)),
-                pld_epsilon=pld_epsilon(claim.event, claim.num_steps, claim.delta),
-            )
-        )
-    return lines
-
-
-def _sliced_bounds(run: DeclaredRun, num_steps: int) -> PaperBounds | None:
-    if not isinstance(run.step, SampledSlicedGaussianEvent):
-        return None
-    return paper_bounds(run.step, num_steps, run.budget.epsilon, run.budget.delta)
-
-
-def _published_cgan(run: DeclaredRun, num_steps: int) -> CganBounds | None:
-    if run.published_cgan is None:
-        return None
-    return cgan_bounds(run.published_cgan, num_steps, run.budget.delta)
-
-
-def _hidden_critic(run: DeclaredRun, num_steps: int) -> HiddenCriticBounds | None:
-    if run.hidden_critic is None:
-        return None
-    return hidden_critic_bounds(run.hidden_critic, num_steps, run.budget.delta)
 
 
 def _finite(value: Any) -> Any:

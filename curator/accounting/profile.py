@@ -12,7 +12,8 @@ there come from small numbers, not from differences of numbers near one.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +21,12 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Profile = Callable[[Floats], Floats]
+
+DISCRETENESS: Final = 1 - 1e-9  # the drawn noise is a post-processing of slightly less noise
+MIN_NOISE_MULTIPLIER: Final = 0.2  # below, one release's losses would fill gigabytes
+_MAX_EPSILON: Final = 50.0  # above, the composed losses would; nobody needs the digits
+_MAX_RELEASES: Final = 20_000_000
+_STEP_ERROR: Final = 1e-14  # of the composed probabilities, per step; delta must be above it
 
 _NEGLIGIBLE: Final = 1e-8  # of delta, what all steps together may put at infinite loss
 _MAX_LOSS: Final = 200.0
@@ -29,6 +36,142 @@ _VANISHING: Final = 1e-200  # a mass that counts as infinite loss: dp-accounting
 _FFT_ERROR: Final = 2e-16
 _COARSEST: Final = 1e-4
 _FINEST: Final = 5e-6  # millions of losses
+
+
+_COARSEST_FIT, _FINEST_FIT = 1e-2, 1e-5
+_PRECISION: Final = 1e-5
+_ROUNDS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Profiles:
+    """The profiles of one release, H_t(P || Q) and H_t(Q || P), when a unit is removed or added."""
+
+    remove: Profile
+    add: Profile
+
+
+def mixture_profiles(rate: float, shifts: Floats, weights: Floats) -> Profiles:
+    """Return the profiles of a Gaussian of a Poisson sample whose shift is drawn and told.
+
+    Args:
+        rate: q in (0, 1].
+        shifts: In standard deviations of the noise.
+        weights: Their probabilities.
+    """
+
+    def remove(losses: Floats) -> Floats:
+        return remove_profile(losses, rate, shifts, weights)
+
+    def add(losses: Floats) -> Floats:
+        return add_profile(losses, rate, shifts, weights)
+
+    return Profiles(remove, add)
+
+
+def sampled_gaussian_profiles(
+    rate: float, noise_multiplier: float, overflow: float = 0.0
+) -> Profiles:
+    """Return the profiles of a Gaussian of a Poisson sample that may not fit its places.
+
+    Args:
+        rate: q in (0, 1].
+        noise_multiplier: Of the drawn, discrete noise.
+        overflow: Probability of twice the shift.
+    """
+    shifts = np.array([1.0, 2.0]) / (noise_multiplier * DISCRETENESS)
+    weights = np.array([1.0 - overflow, overflow])
+    kept = weights > 0
+    return mixture_profiles(rate, shifts[kept], weights[kept])
+
+
+def remove_profile(losses: Floats, q: float, shifts: Floats, weights: Floats) -> Floats:
+    """Return H_t((1-q) Q + q P || Q) = q H_{1 + (t-1)/q}(P || Q) at t = exp(losses) >= 1."""
+    log_t = np.logaddexp(0.0, np.log(np.expm1(np.maximum(losses, 1e-300))) - math.log(q))
+    return q * _gaussian(np.where(losses <= 0, 0.0, log_t), shifts, weights)
+
+
+def add_profile(losses: Floats, q: float, shifts: Floats, weights: Floats) -> Floats:
+    """Return H_t(Q || (1-q) Q + q P) = s H_{t q / s}(Q || P), s = 1 - t (1-q), or 0 if s <= 0."""
+    share = q - np.expm1(losses) * (1.0 - q)
+    inside = share > 0
+    safe = np.where(inside, share, 1.0)
+    log_t = losses + math.log(q) - np.log(safe)
+    return np.where(inside, safe * _gaussian(np.maximum(log_t, 0.0), shifts, weights), 0.0)
+
+
+def _gaussian(log_t: Floats, shifts: Floats, weights: Floats) -> Floats:
+    """Return the average of H_t(N(shift, 1) || N(0, 1)) at t >= 1, relatively accurate."""
+    from scipy.special import log_ndtr  # here: the ledger's commands need no scipy
+
+    total = np.zeros_like(log_t)
+    for shift, weight in zip(shifts, weights, strict=True):
+        upper = log_ndtr(shift / 2.0 - log_t / shift)
+        lower = log_ndtr(-shift / 2.0 - log_t / shift)
+        total += weight * np.exp(upper) * -np.expm1(np.minimum(log_t + lower - upper, 0.0))
+    return total
+
+
+def fits_in_steps(num_releases: int, delta: float) -> bool:
+    """Return whether so many releases can be composed: delta must be above the FFT's error."""
+    return num_releases <= _MAX_RELEASES and num_releases * _STEP_ERROR <= delta
+
+
+def fits_a_grid(ceiling: float, num_releases: int, delta: float) -> bool:
+    """Return whether the composed losses fit into memory, and their error into delta.
+
+    Args:
+        ceiling: An upper bound of the epsilon to come.
+        num_releases: How many are composed.
+        delta: Of all of them.
+    """
+    return ceiling <= _MAX_EPSILON and fits_in_steps(num_releases, delta)
+
+
+def epsilon_of_uses(uses: Sequence[tuple[Profiles, int]], delta: float, interval: float) -> float:
+    """Return the epsilon of releases that are not alike, the worse direction.
+
+    Args:
+        uses: Profiles of one release, and how many such there are.
+        delta: Of all of them.
+        interval: Spacing of the losses.
+
+    Returns:
+        An upper bound for the given profiles, at least 0.
+
+    References:
+        [doroshenko:22]; [zhu:22], Theorem 11.
+    """
+    num_releases = sum(count for _, count in uses)
+    kept = kept_delta(num_releases, delta)
+    epsilons = []
+    for removes in (True, False):
+        total: Any = None
+        for of_one, count in uses:
+            ways = (of_one.remove, of_one.add) if removes else (of_one.add, of_one.remove)
+            pmf = release_pmf(*ways, num_releases, delta, interval).self_compose(count)
+            total = pmf if total is None else total.compose(pmf)
+        epsilons.append(float(total.get_epsilon_for_delta(kept)))
+    return max(0.0, *epsilons)
+
+
+def fitted_epsilon(forward: Profile, backward: Profile, num_steps: int, delta: float) -> float:
+    """Return an epsilon on losses whose spacing fits it: rounding them adds variance each step.
+
+    Args:
+        forward: H_t(P || Q) at losses, as for `composed_epsilon`.
+        backward: H_t(Q || P), likewise.
+        num_steps: Number of compositions.
+        delta: In (0, 1).
+    """
+    interval, epsilon = _COARSEST_FIT, math.inf
+    for _ in range(_ROUNDS):
+        epsilon = composed_epsilon(forward, backward, num_steps, delta, interval)
+        fitting = epsilon * math.sqrt(12 * _PRECISION / (num_steps * -math.log(delta)))
+        if interval <= max(_FINEST_FIT, 1.5 * fitting):
+            break
+        interval = max(_FINEST_FIT, fitting)
+    return epsilon
 
 
 def composed_epsilon(

@@ -1,7 +1,8 @@
 """The sliced Gaussian's divergence again, in 40 digits, for the second opinion.
 
-Nothing is shared with `sliced.py`: the moment is mpmath's hypergeometric function, the sum over the
-sample includes its first two terms, and the overflow is mixed before the logarithm.
+Nothing is shared with `events/sliced_gaussian.py`: the moment is mpmath's hypergeometric function,
+the sum over the sample includes its first two terms, and the overflow is mixed before the
+logarithm.
 """
 
 from __future__ import annotations
@@ -11,37 +12,57 @@ import math
 
 import mpmath
 
-from curator.privacy.event import SampledSlicedGaussianEvent, SlicedGaussianEvent
-
 _DIGITS = 40
 _MANY = 10**8
 
+SlicedNumbers = tuple[int, int, float]
+"""Coordinates of a row, projections, and noise standard deviation over the row's norm."""
 
-def sliced_by_definition(
-    event: SlicedGaussianEvent | SampledSlicedGaussianEvent, alpha: float
-) -> float:
-    """Return log A / (alpha - 1); at fractional orders, sampled, the least charged bound."""
+
+def sliced_by_definition(base: SlicedNumbers, alpha: float) -> float:
+    """Return log A / (alpha - 1)."""
     with mpmath.workdps(_DIGITS):
         a = mpmath.mpf(alpha)
-        if isinstance(event, SlicedGaussianEvent):
-            return float(mpmath.log(_moment(event, a, 1)) / (a - 1))
+        return float(mpmath.log(_moment(base, a, 1)) / (a - 1))
+
+
+def sampled_sliced_by_definition(
+    base: SlicedNumbers, rate: float, overflow: float, alpha: float
+) -> float:
+    """Return log A / (alpha - 1); at fractional orders the least charged bound.
+
+    Args:
+        base: Of one release.
+        rate: q in (0, 1].
+        overflow: The probability that the slots are full.
+        alpha: Real order above 1.
+    """
+    with mpmath.workdps(_DIGITS):
+        a, q, p = mpmath.mpf(alpha), mpmath.mpf(rate), mpmath.mpf(overflow)
+
+        def mixed(order: int) -> mpmath.mpf:
+            usual = (1 - p) * _sampled(base, q, order, 1)
+            return usual + p * _sampled(base, q, order, 2) if p else usual
+
         below = math.floor(alpha)
         if below == alpha:
-            return float(mpmath.log(_mixed(event, below)) / (a - 1))
-        p = mpmath.mpf(event.overflow_probability)
-        unsampled = (1 - p) * _moment(event.base, a, 1)
+            return float(mpmath.log(mixed(below)) / (a - 1))
+        unsampled = (1 - p) * _moment(base, a, 1)
         if p:
-            unsampled += p * _moment(event.base, a, 2)
-        return float(mpmath.log(min(unsampled, *_chords(event, a))) / (a - 1))
+            unsampled += p * _moment(base, a, 2)
+        chords = _chords((mixed(below), mixed(below + 1)), q, a)
+        return float(mpmath.log(min(unsampled, *chords)) / (a - 1))
 
 
-def _chords(event: SampledSlicedGaussianEvent, alpha: mpmath.mpf) -> list[mpmath.mpf]:
+def _chords(
+    ends: tuple[mpmath.mpf, mpmath.mpf], q: mpmath.mpf, alpha: mpmath.mpf
+) -> list[mpmath.mpf]:
     """Return A on the chord of log A, and on that of log((A - 1) / (a (a - 1)))."""
     below = int(mpmath.floor(alpha))
     share = alpha - below
-    left, right = _mixed(event, below), _mixed(event, below + 1)
+    left, right = ends
     chords = [left ** (1 - share) * right**share]
-    rest = 1 - mpmath.mpf(float(event.sampling_rate))
+    rest = 1 - q
     if below > 1:
         c_left = (left - 1) / (below * (below - 1))
         c_right = (right - 1) / (below * (below + 1))
@@ -51,26 +72,19 @@ def _chords(event: SampledSlicedGaussianEvent, alpha: mpmath.mpf) -> list[mpmath
     return chords
 
 
-def _mixed(event: SampledSlicedGaussianEvent, alpha: int) -> mpmath.mpf:
-    p = mpmath.mpf(event.overflow_probability)
-    usual = (1 - p) * _sampled(event, alpha, 1)
-    return usual + p * _sampled(event, alpha, 2) if p else usual
-
-
-def _sampled(event: SampledSlicedGaussianEvent, alpha: int, row_scale: int) -> mpmath.mpf:
-    q = mpmath.mpf(float(event.sampling_rate))
+def _sampled(base: SlicedNumbers, q: mpmath.mpf, alpha: int, row_scale: int) -> mpmath.mpf:
     return mpmath.fsum(
         mpmath.binomial(alpha, j)
         * (1 - q) ** (alpha - j)
         * q**j
-        * _moment(event.base, mpmath.mpf(j), row_scale)
+        * _moment(base, mpmath.mpf(j), row_scale)
         for j in range(alpha + 1)
     )
 
 
 @functools.lru_cache(maxsize=1 << 13)
-def _moment(event: SlicedGaussianEvent, alpha: mpmath.mpf, row_scale: int) -> mpmath.mpf:
-    t = alpha * (alpha - 1) * row_scale**2 / (2 * mpmath.mpf(event.noise_multiplier) ** 2)
-    half = mpmath.mpf(event.dimension) / 2
-    kummer = mpmath.hyp1f1(mpmath.mpf(0.5), half, t, maxterms=_MANY)
-    return kummer**event.num_projections
+def _moment(base: SlicedNumbers, alpha: mpmath.mpf, row_scale: int) -> mpmath.mpf:
+    dimension, num_projections, noise_multiplier = base
+    t = alpha * (alpha - 1) * row_scale**2 / (2 * mpmath.mpf(noise_multiplier) ** 2)
+    kummer = mpmath.hyp1f1(mpmath.mpf(0.5), mpmath.mpf(dimension) / 2, t, maxterms=_MANY)
+    return kummer**num_projections

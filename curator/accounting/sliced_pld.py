@@ -16,81 +16,31 @@ from typing import Final
 
 import mpmath
 import numpy as np
-from scipy.special import log_ndtr
 
-from curator.accounting.profile import Floats, composed_epsilon
-from curator.privacy.event import SampledSlicedGaussianEvent, SlicedGaussianEvent
+from curator.accounting.profile import DISCRETENESS, Floats, Profiles, mixture_profiles
+from curator.accounting.sliced_definition import SlicedNumbers
 
 _NODES: Final = 24
-_DISCRETENESS: Final = 1 - 1e-9  # the drawn noise is a post-processing of slightly less noise
 _SPREAD: Final = 1e-9  # relative; below, S is a constant
 
 
-def sliced_pld_epsilon(
-    event: SlicedGaussianEvent | SampledSlicedGaussianEvent,
-    num_steps: int,
-    delta: float,
-    interval: float,
-) -> float:
-    """Return the epsilon of `num_steps` releases declared in advance, the worse direction.
+def sliced_profiles(base: SlicedNumbers, rate: float, overflow: float) -> Profiles:
+    """Return the profiles of one release.
 
     Args:
-        event: One release.
-        num_steps: The declared number of releases.
-        delta: In (0, 1).
-        interval: Spacing of the losses.
-
-    Returns:
-        Epsilon, too large by the rounding of losses and within 1e-6 of exact otherwise.
+        base: Of it.
+        rate: q in (0, 1].
+        overflow: The probability that the slots are full.
 
     References:
         [zhu:22], Theorem 11; [balle:18], Theorem 2.
     """
-    if isinstance(event, SampledSlicedGaussianEvent):
-        rate, base, overflow = float(event.sampling_rate), event.base, event.overflow_probability
-    else:
-        rate, base, overflow = 1.0, event, 0.0
-    squares, weights = squared_length_rule(base.dimension, base.num_projections)
+    dimension, num_projections, noise_multiplier = base
+    squares, weights = squared_length_rule(dimension, num_projections)
     if overflow > 0:
         squares = np.concatenate([squares, 4.0 * squares])
         weights = np.concatenate([(1.0 - overflow) * weights, overflow * weights])
-    shifts = np.sqrt(squares) / (base.noise_multiplier * _DISCRETENESS)
-
-    def remove(losses: Floats) -> Floats:
-        return remove_profile(losses, rate, shifts, weights)
-
-    def add(losses: Floats) -> Floats:
-        return add_profile(losses, rate, shifts, weights)
-
-    return max(
-        composed_epsilon(remove, add, num_steps, delta, interval),
-        composed_epsilon(add, remove, num_steps, delta, interval),
-    )
-
-
-def remove_profile(losses: Floats, q: float, shifts: Floats, weights: Floats) -> Floats:
-    """Return H_t((1-q) Q + q P || Q) = q H_{1 + (t-1)/q}(P || Q) at t = exp(losses) >= 1."""
-    log_t = np.logaddexp(0.0, np.log(np.expm1(np.maximum(losses, 1e-300))) - math.log(q))
-    return q * _gaussian(np.where(losses <= 0, 0.0, log_t), shifts, weights)
-
-
-def add_profile(losses: Floats, q: float, shifts: Floats, weights: Floats) -> Floats:
-    """Return H_t(Q || (1-q) Q + q P) = s H_{t q / s}(Q || P), s = 1 - t (1-q), or 0 if s <= 0."""
-    share = q - np.expm1(losses) * (1.0 - q)
-    inside = share > 0
-    safe = np.where(inside, share, 1.0)
-    log_t = losses + math.log(q) - np.log(safe)
-    return np.where(inside, safe * _gaussian(np.maximum(log_t, 0.0), shifts, weights), 0.0)
-
-
-def _gaussian(log_t: Floats, shifts: Floats, weights: Floats) -> Floats:
-    """Return the average of H_t(N(shift, 1) || N(0, 1)) at t >= 1, relatively accurate."""
-    total = np.zeros_like(log_t)
-    for shift, weight in zip(shifts, weights, strict=True):
-        upper = log_ndtr(shift / 2.0 - log_t / shift)
-        lower = log_ndtr(-shift / 2.0 - log_t / shift)
-        total += weight * np.exp(upper) * -np.expm1(np.minimum(log_t + lower - upper, 0.0))
-    return total
+    return mixture_profiles(rate, np.sqrt(squares) / (noise_multiplier * DISCRETENESS), weights)
 
 
 @functools.lru_cache(maxsize=64)

@@ -17,11 +17,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from curator.divergences.adam import Ensemble, adam_step_in_place
 from curator.divergences.critics import CriticShape, Parameters
 from curator.divergences.ensemble_pass import EnsemblePass
 
 _BYTES_AT_ONCE = {"cpu": 1 << 27, "cuda": 1 << 32}  # of activations
-_BETA_1, _BETA_2, _ADAM_EPSILON = 0.5, 0.9, 1e-8  # as published
+_BETAS = 0.5, 0.9  # as published
 _DRIFT = 1e-3  # weight of the squared score of a record, as published
 _TINY = 1e-12
 
@@ -35,26 +36,6 @@ class Minibatch:
     images_ND: Tensor
     image_labels_NL: Tensor
     mixing_KR: Tensor  # in [0, 1): where the penalty looks between a record and an image
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
-class Ensemble:
-    """Parameters of all critics with Adam's moments; every tensor has a first axis of K."""
-
-    critics: Parameters
-    means: Parameters
-    squares: Parameters
-    num_updates: int
-
-    @classmethod
-    def start(cls, critics: Parameters) -> Ensemble:
-        """Return an ensemble that was never updated.
-
-        Args:
-            critics: Its parameters.
-        """
-        zeros = {name: torch.zeros_like(value) for name, value in critics.items()}
-        return cls(critics=critics, means=zeros, squares=zeros, num_updates=0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,7 +71,7 @@ def update(
         for some in chunks(len(batch.records_KRD), fitting(shape, rows, batch.images_ND)):
             parts = [{n: v[some] for n, v in part.items()} for part in (critics, means, squares)]
             slopes = _slopes(EnsemblePass(shape, parts[0]), optimizer.penalty, batch, some)
-            _adam(optimizer.learning_rate, turn, slopes, parts)
+            adam_step_in_place(optimizer.learning_rate, _BETAS, turn, slopes, parts)
     return Ensemble(critics=critics, means=means, squares=squares, num_updates=turn)
 
 
@@ -182,14 +163,3 @@ def _slopes(asked: EnsemblePass, penalty: float, batch: Minibatch, some: slice) 
         places = [axis for axis in range(1, slope.ndim) if axis != 2]
         found[f"bias{number}"] = slope[:, :ends].sum(dim=places)
     return found
-
-
-def _adam(learning_rate: float, turn: int, slopes: Parameters, parts: list[Parameters]) -> None:
-    """Move some critics and their moments in place; elementwise, so critics stay apart."""
-    rate, share = learning_rate / (1 - _BETA_1**turn), 1 - _BETA_2**turn
-    critics, means, squares = parts
-    for name, slope in slopes.items():
-        means[name].lerp_(slope, 1 - _BETA_1)
-        squares[name].mul_(_BETA_2).addcmul_(slope, slope, value=1 - _BETA_2)
-        sizes = (squares[name] / share).sqrt_().add_(_ADAM_EPSILON)
-        critics[name].addcdiv_(means[name], sizes, value=-rate)

@@ -21,8 +21,8 @@ from torch import Tensor
 from torch.func import vmap
 from torch.nn.functional import conv2d, leaky_relu, linear
 
-from curator.divergences.adam import adam_step
-from curator.divergences.critic_training import Ensemble, chunks, fitting
+from curator.divergences.adam import Ensemble, adam_step
+from curator.divergences.critic_training import chunks, fitting
 from curator.divergences.critics import KERNEL, SLOPE, CriticShape, Parameters
 
 _BETAS = (0.5, 0.9)

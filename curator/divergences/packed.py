@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from curator.divergences.critic_training import Ensemble
+from curator.divergences.adam import Ensemble
 from curator.divergences.device import compute_device
 
 _PARTS = ("critics", "means", "squares")

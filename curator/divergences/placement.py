@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from curator.divergences.critic_training import CriticOptimizer, Ensemble, Minibatch, update
+from curator.divergences.adam import Ensemble
+from curator.divergences.critic_training import (
+    CriticOptimizer,
+    Minibatch,
+    update,
+)
 from curator.divergences.critics import CriticShape
 
 Update = Callable[[CriticShape, CriticOptimizer, Ensemble, Iterable[Minibatch]], Ensemble]

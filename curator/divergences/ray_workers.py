@@ -24,7 +24,8 @@ from typing import Any, Final, final
 import torch
 from torch import Tensor
 
-from curator.divergences.critic_training import CriticOptimizer, Ensemble, Minibatch, update
+from curator.divergences.adam import Ensemble
+from curator.divergences.critic_training import CriticOptimizer, Minibatch, update
 from curator.divergences.critics import CriticShape, Parameters
 from curator.system.core_dumps import forbid_core_dumps
 

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from curator.divergences.adam import adam_step
-from curator.divergences.critic_training import Ensemble
+from curator.divergences.adam import Ensemble, adam_step
 from curator.divergences.critics import CriticShape, Parameters, scores
 from curator.divergences.teacher_votes import Questions
 

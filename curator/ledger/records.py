@@ -9,11 +9,12 @@ from typing import Final, Self
 
 from curator.accounting.cost import Cost, event_cost, total_cost
 from curator.accounting.event_text import event_to_text
+from curator.accounting.events.base import PrivacyEvent
 from curator.accounting.rule import RULE_NAME, BudgetRule, epsilon_of_uses
 from curator.errors import DatasetPaused, DatasetRetired
 from curator.privacy.adjacency import Adjacency
 from curator.privacy.budget import Budget, BudgetNumbers
-from curator.privacy.event import PrivacyEvent, check_num_steps
+from curator.privacy.event import check_num_steps
 
 ACCOUNTANT: Final = RULE_NAME
 

@@ -8,103 +8,130 @@ Shape legend: K extractors, k of them at a time, N = n + n' samples, D pixels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final, NoReturn, final
+import math
+from collections.abc import Iterator
+from typing import Annotated, Final, Literal, Self, final
 
 import torch
+from pydantic import Field, model_validator
 from torch import Tensor
 
-from curator.divergences.critic_training import Ensemble
-from curator.divergences.critics import initial_critics
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.gaussian import GaussianEvent
 from curator.divergences.device import compute_device
 from curator.divergences.feature_extractors import (
+    FeatureCost,
     Generated,
     OwnRecords,
     ascend,
     transport_gradients,
 )
-from curator.divergences.packed import pack_ensemble, unpack_ensemble
-from curator.mechanisms.adversarial_dp_sinkhorn_spec import (
-    HEADS,
-    AdversarialDpSinkhornSpec,
-    extractor_shape,
-    feature_cost,
+from curator.divergences.schedule import public_diameter, published
+from curator.mechanisms.shard_networks import (
+    MAX_COORDINATES,
+    MAX_STEP_WORK,
+    NetworkSizes,
+    NetworkState,
+    ShardMechanism,
+    ShardNetworks,
 )
-from curator.mechanisms.shards import Shards, gather_shards
-from curator.mechanisms.specification import check_rows
-from curator.privacy.event import GaussianEvent, NoEvent, PrivacyEvent
+from curator.mechanisms.shards import Shards
+from curator.mechanisms.specification import MAX_ROWS, Specification, refuse_beyond
+from curator.mechanisms.state_size import LABEL_FLOATS, rows_bytes
 from curator.privacy.noise import NoiseSource
-from curator.privacy.private import Private, SealedError
-from curator.privacy.records import ImageSpace, RecordBatch, Samples
+from curator.privacy.records import ImageSpace, Samples
 from curator.privacy.release import Release
-from curator.sanitizer.averaged import release_critic_mean
+from curator.sanitizer.averaged import MAX_CRITICS, fine_radius, release_critic_mean
 from curator.sanitizer.post_process import post_process
 
+_MAX_PAIRS: Final = 1 << 22  # of an image and a record, of one extractor
+HEADS: Final = ("score", "classes")  # of a critic; extractors have none
+
+
+class AdversarialDpSinkhornSpec(Specification):
+    """Public parameters of one run.
+
+    `num_extractors` K shards of `shard_capacity` rows have a feature extractor each. Every step has
+    `num_samples` n rows that meet the records and `num_debias` n' <= n more for the self term; it
+    updates every extractor `extractor_steps` times, against the generator, and releases the average
+    of the K gradients in all rows, each clipped as a whole to `clip_norm` C. The ground cost is on
+    [pixels, `label_scale` onehot, `feature_scale` features of length 1], `reg` in its units.
+    `noise_multiplier` is over 2 C / K.
+    """
+
+    num_extractors: Annotated[int, Field(ge=1, le=MAX_CRITICS)]
+    shard_capacity: Annotated[int, Field(ge=1, le=MAX_ROWS)]
+    num_samples: Annotated[int, Field(ge=1, le=MAX_ROWS)]
+    num_debias: Annotated[int, Field(ge=0, le=MAX_ROWS)]
+    clip_norm: Annotated[float, Field(ge=1e-6, le=1e6)]
+    reg: Annotated[float, Field(ge=1e-3, le=1e6)]
+    label_scale: Annotated[float, Field(ge=0, le=1e3)]
+    feature_scale: Annotated[float, Field(ge=0, le=1e3)]
+    extractor: Literal["mlp", "conv"]
+    extractor_width: Annotated[int, Field(ge=1, le=1024)]
+    extractor_seed: Annotated[int, Field(ge=0, lt=2**63)]
+    extractor_steps: Annotated[int, Field(ge=0, le=100)]
+    extractor_learning_rate: Annotated[float, Field(gt=0, le=1)]
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> Self:
+        if self.num_debias > self.num_samples:
+            msg = "num_debias must not exceed num_samples"
+            raise ValueError(msg)
+        fine_radius(self.noise_multiplier)
+        return self
+
+    @property
+    def rows_per_step(self) -> int:
+        """Rows of every step: n that meet records and n' that do not."""
+        return self.num_samples + self.num_debias
+
+    @property
+    def networks(self) -> NetworkSizes:
+        """The extractors."""
+        return NetworkSizes(
+            word="extractor",
+            count=self.num_extractors,
+            capacity=self.shard_capacity,
+            kind=self.extractor,
+            width=self.extractor_width,
+            seed=self.extractor_seed,
+            without=HEADS,
+        )
+
+    def kept_bytes(self, space: ImageSpace) -> int:
+        """Return the bytes of the shards, and of extractors with Adam's moments."""
+        _check_work(self, space)
+        return self.networks.kept_bytes(space)
+
+    def journal_bytes(self, space: ImageSpace) -> int:
+        """Return the bytes of the samples of a step."""
+        return rows_bytes(self.rows_per_step, space.dimension + LABEL_FLOATS)
+
 
 @final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
-class ExtractorState:
-    """What a run is between two steps: the shards, and extractors that remember them."""
-
-    shards: Shards
-    ensemble: Ensemble
-
-    def __repr__(self) -> str:
-        """Return a constant, whatever is inside."""
-        return "ExtractorState(<sealed>)"
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        """Refuse: extractors hold private records, as weights.
-
-        Raises:
-            SealedError: Always.
-        """
-        raise SealedError
-
-
-@final
-class AdversarialDpSinkhorn:
+class AdversarialDpSinkhorn(ShardMechanism):
     """Answers each step with the average over extractors of their clipped transport gradients.
 
     References:
         [cao:21], section 4.3, with the average of all extractors in place of one that is drawn.
     """
 
-    durability: Final = "replay"
+    name = "adversarial-dp-sinkhorn"
+    specification = AdversarialDpSinkhornSpec
+    durability = "replay"
+    sensitivity = (
+        "one of K extractors changes, and the whole gradient of each is clipped to C, so the "
+        "average over extractors moves by at most 2 C / K"
+    )
+    spec: AdversarialDpSinkhornSpec
 
     def __init__(self, spec: AdversarialDpSinkhornSpec, space: ImageSpace) -> None:
-        """Keep the public parameters.
-
-        Args:
-            spec: Parameters of the run.
-            space: Public image space of the data set.
-
-        Raises:
-            MalformedRequest: If the run would need absurd amounts of memory or time.
-        """
-        self.spec = spec
-        self._space = space
-        self._shape = extractor_shape(spec, space)
-        self._cost = feature_cost(spec, space)
-
-    @property
-    def noise_multiplier(self) -> float:
         """See `Mechanism`."""
-        return self.spec.noise_multiplier
-
-    @property
-    def rows_per_step(self) -> int:
-        """Rows of every step: n that meet records and n' that do not."""
-        return self.spec.num_rows
-
-    def setup_event(self) -> PrivacyEvent:
-        """Return the one-off cost: none.
-
-        Privacy:
-            Nothing is released before the first step.
-        """
-        return NoEvent()
+        super().__init__(spec, space)
+        _check_work(spec, space)
+        self.networks = ShardNetworks(spec.networks, space)
+        self._cost = feature_cost(spec, space)
 
     def step_event(self) -> PrivacyEvent:
         """Return the cost of one gradient.
@@ -115,44 +142,10 @@ class AdversarialDpSinkhorn:
         """
         return GaussianEvent(noise_multiplier=self.spec.noise_multiplier)
 
-    def check_samples(self, samples: Samples) -> None:
-        """Refuse samples of a shape this run did not declare.
-
-        Raises:
-            MalformedRequest: If there are not n + n' rows of the image size with known labels.
-
-        Privacy:
-            Reads the request and public facts only.
-        """
-        num_rows = self.spec.num_rows
-        check_rows(samples, self._space, range(num_rows, num_rows + 1))
-
-    def start(self, batches: Iterable[Private[RecordBatch]]) -> ExtractorState:
-        """Return the shards with extractors that have seen nothing yet.
-
-        Args:
-            batches: Every record once, all batches of one padded shape, no unit split.
-
-        Returns:
-            The state before the first step.
-
-        Privacy:
-            One unit changes one shard. The state is private and is never released.
-        """
-        spec = self.spec
-        first = initial_critics(self._shape, spec.num_extractors, spec.extractor_seed)
-        extractors = {n: v.to(compute_device()) for n, v in first.items() if n not in HEADS}
-        return ExtractorState(shards=self._shards(batches), ensemble=Ensemble.start(extractors))
-
     def gradient(
-        self, state: ExtractorState, samples: Samples, noise: NoiseSource
-    ) -> tuple[ExtractorState, Release]:
+        self, state: NetworkState, samples: Samples, noise: NoiseSource
+    ) -> tuple[NetworkState, Release]:
         """Train every extractor against the images, then release what all of them make of them.
-
-        Args:
-            state: Of `start`, or of the step before.
-            samples: n + n' rows that passed `check_samples`.
-            noise: Secret randomness.
 
         Returns:
             The next state, and n + n' noised rows: the average gradient of 2 W(X[0:n], Y_k) -
@@ -172,7 +165,7 @@ class AdversarialDpSinkhorn:
             labels_N=samples.labels_N.to(compute_device()),
             num_samples=spec.num_samples,
         )
-        size = (spec.num_rows, self._space.dimension)
+        size = (spec.rows_per_step, self.space.dimension)
         following = state
 
         def compute() -> Iterator[Tensor]:
@@ -180,10 +173,12 @@ class AdversarialDpSinkhorn:
             data = self._own_records(state.shards), generated
             ensemble, rate = state.ensemble, spec.extractor_learning_rate
             for _ in range(spec.extractor_steps):
-                ensemble = ascend(self._shape, self._cost, rate, ensemble, data)
-            following = ExtractorState(shards=state.shards, ensemble=ensemble)
+                ensemble = ascend(self.networks.shape, self._cost, rate, ensemble, data)
+            following = NetworkState(shards=state.shards, ensemble=ensemble)
             start = 0
-            for part in transport_gradients(self._shape, self._cost, ensemble.critics, data):
+            for part in transport_gradients(
+                self.networks.shape, self._cost, ensemble.critics, data
+            ):
                 taken = data[0].mask_KM[start : start + len(part)].any(dim=1)
                 flat = part.reshape(len(part), 1, -1)  # one vector, clipped as a whole
                 yield torch.where(taken.reshape(-1, 1, 1), flat, 0.0)
@@ -199,42 +194,6 @@ class AdversarialDpSinkhorn:
         )
         return following, post_process(released, lambda values: values.reshape(size))
 
-    def pack(self, state: ExtractorState) -> dict[str, Tensor]:
-        """Return the extractors with Adam's moments; shards are read again.
-
-        Args:
-            state: Of `start`, or of a step.
-
-        Returns:
-            Tensors of public names, shapes and types.
-
-        Privacy:
-            Private values, for the curator's own disk.
-        """
-        return pack_ensemble(state.ensemble)
-
-    def unpack(
-        self, tensors: Mapping[str, Tensor], batches: Iterable[Private[RecordBatch]]
-    ) -> ExtractorState:
-        """Return the state that was packed.
-
-        Args:
-            tensors: Of `pack`.
-            batches: As for `start`, of the same records.
-
-        Returns:
-            The same state, bit for bit.
-
-        Privacy:
-            As for `start`: extractor k is of the shard k that is read again.
-        """
-        return ExtractorState(shards=self._shards(batches), ensemble=unpack_ensemble(tensors))
-
-    def _shards(self, batches: Iterable[Private[RecordBatch]]) -> Shards:
-        spec = self.spec
-        shards = gather_shards(batches, spec.num_extractors, spec.shard_capacity, self._space)
-        return shards.on(compute_device())
-
     def _own_records(self, shards: Shards) -> OwnRecords:
         """Return all records of each shard, padded.
 
@@ -243,9 +202,53 @@ class AdversarialDpSinkhorn:
         """
         places_P = torch.arange(self.spec.shard_capacity)
         mask_KP = places_P < shards.counts_K.unsqueeze(1)
-        pixels_KPD = shards.levels_KPD.to(torch.float32) * (2 / self._space.max_level) - 1
+        pixels_KPD = shards.levels_KPD.to(torch.float32) * (2 / self.space.max_level) - 1
         return OwnRecords(
             pixels_KMD=pixels_KPD,
             labels_KM=shards.labels_KP,
             mask_KM=mask_KP.to(shards.levels_KPD.device),
         )
+
+
+def _check_work(spec: AdversarialDpSinkhornSpec, space: ImageSpace) -> None:
+    """Refuse sizes that would need absurd amounts of memory or time.
+
+    Raises:
+        MalformedRequest: If they would.
+
+    Privacy:
+        Reads the request and public facts only.
+    """
+    shape = spec.networks.shape(space)
+    num_features = shape.sizes["score"][1]
+    pairs = spec.num_samples * max(spec.num_samples, spec.shard_capacity)
+    rows = spec.rows_per_step + spec.shard_capacity
+    work = rows * shape.multiplications + 2 * pairs * (space.dimension + num_features)
+    refuse_beyond(
+        {
+            "num_samples: too many images of this size": (
+                spec.rows_per_step * space.dimension,
+                MAX_COORDINATES,
+            ),
+            "num_samples, shard_capacity: too many pairs": (pairs, _MAX_PAIRS),
+            "num_extractors, extractor_steps: too much work for one step": (
+                spec.num_extractors * (spec.extractor_steps + 1) * work,
+                MAX_STEP_WORK,
+            ),
+        }
+    )
+
+
+def feature_cost(spec: AdversarialDpSinkhornSpec, space: ImageSpace) -> FeatureCost:
+    """Return the ground cost with the published schedule of temperatures.
+
+    Privacy:
+        Every number comes from the specification and the image space.
+    """
+    plain = public_diameter(space, spec.label_scale)
+    diameter = math.hypot(plain, 2 * spec.feature_scale)  # features have length 1
+    return FeatureCost(
+        label_scale=spec.label_scale,
+        feature_scale=spec.feature_scale,
+        temperatures=published(diameter, spec.reg).temperatures,
+    )

@@ -7,39 +7,30 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Final, NoReturn
 
 from pydantic import ValidationError
 
 from curator.errors import MalformedRequest
 from curator.mechanisms.adversarial_dp_sinkhorn import AdversarialDpSinkhorn
-from curator.mechanisms.adversarial_dp_sinkhorn_spec import AdversarialDpSinkhornSpec
+from curator.mechanisms.base import ServedMechanism
 from curator.mechanisms.dp_cgan import DpCgan
-from curator.mechanisms.dp_cgan_spec import DpCganSpec
 from curator.mechanisms.dp_merf_ae import DpMerfAe
-from curator.mechanisms.dp_merf_ae_spec import DpMerfAeSpec
-from curator.mechanisms.dp_sinkhorn import DpSinkhorn, DpSinkhornSpec
-from curator.mechanisms.dp_swd import DpSwd, DpSwdSpec
+from curator.mechanisms.dp_sinkhorn import DpSinkhorn
+from curator.mechanisms.dp_swd import DpSwd
 from curator.mechanisms.dp_swd_features import DpSwdFeatures
-from curator.mechanisms.dp_swd_features_spec import DpSwdFeaturesSpec
 from curator.mechanisms.g_pate import GPate
-from curator.mechanisms.g_pate_spec import GPateSpec
-from curator.mechanisms.gs_wgan_decoupled import GsWganDecoupled, GsWganDecoupledSpec
+from curator.mechanisms.gs_wgan_decoupled import GsWganDecoupled
 from curator.mechanisms.gs_wgan_mean import GsWganMean
-from curator.mechanisms.gs_wgan_mean_spec import GsWganMeanSpec
 from curator.mechanisms.gs_wgan_round_robin import GsWganRoundRobin
 from curator.mechanisms.mean_embedding import MeanEmbedding
-from curator.mechanisms.mean_embedding_spec import MeanEmbeddingSpec
 from curator.mechanisms.pate_gan import PateGan
-from curator.mechanisms.pate_gan_spec import PateGanSpec
 from curator.mechanisms.specification import Specification, canonical_json
 from curator.privacy.records import ImageSpace
 
 __all__ = [
     "MAX_PARAMETER_BYTES",
-    "CataloguedMechanism",
+    "MECHANISMS",
     "canonical_json",
     "mechanism_names",
     "parameter_schema",
@@ -47,77 +38,27 @@ __all__ = [
     "read_specification",
 ]
 
+MECHANISMS: Final[tuple[type[ServedMechanism], ...]] = (
+    AdversarialDpSinkhorn,
+    DpCgan,
+    DpMerfAe,
+    DpSinkhorn,
+    DpSwd,
+    DpSwdFeatures,
+    GPate,
+    GsWganDecoupled,
+    GsWganMean,
+    GsWganRoundRobin,
+    MeanEmbedding,
+    PateGan,
+)
+"""Every mechanism that is offered; the contract test takes each of them from here."""
+
 MAX_PARAMETER_BYTES = 16 * 1024
 
-CataloguedMechanism = (
-    AdversarialDpSinkhorn
-    | DpCgan
-    | DpMerfAe
-    | DpSinkhorn
-    | DpSwd
-    | DpSwdFeatures
-    | GPate
-    | GsWganDecoupled
-    | GsWganMean
-    | GsWganRoundRobin
-    | MeanEmbedding
-    | PateGan
-)
-"""Every mechanism of the catalogue; each has its `spec`."""
-
+_BY_NAME: Final = {mechanism.name: mechanism for mechanism in MECHANISMS}
 _MAX_PROBLEMS = 8
 _SPEAKABLE = re.compile(r"[A-Za-z0-9_]{1,40}")
-
-S = TypeVar("S", bound=Specification)
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry(Generic[S]):
-    """How one mechanism is read and made."""
-
-    specification: type[S]
-    make: Callable[[S, ImageSpace], CataloguedMechanism]
-
-    def open(self, parameters_json: str, space: ImageSpace) -> CataloguedMechanism:
-        """Read the parameters and make the mechanism.
-
-        Raises:
-            MalformedRequest: If the parameters do not fit the specification.
-
-        Privacy:
-            Reads the request and public facts only.
-        """
-        return self.make(self.read(parameters_json), space)
-
-    def read(self, parameters_json: str) -> S:
-        """Read the parameters.
-
-        Raises:
-            MalformedRequest: If they do not fit the specification.
-
-        Privacy:
-            Reads the request only.
-        """
-        try:
-            return self.specification.model_validate_json(parameters_json, strict=True)
-        except ValidationError as invalid:
-            raise MalformedRequest(_describe(invalid)) from None
-
-
-_CATALOGUE: dict[str, _Entry[Any]] = {
-    "adversarial-dp-sinkhorn": _Entry(AdversarialDpSinkhornSpec, AdversarialDpSinkhorn),
-    "dp-cgan": _Entry(DpCganSpec, DpCgan),
-    "dp-merf-ae": _Entry(DpMerfAeSpec, DpMerfAe),
-    "dp-sinkhorn": _Entry(DpSinkhornSpec, DpSinkhorn),
-    "dp-swd": _Entry(DpSwdSpec, DpSwd),
-    "dp-swd-features": _Entry(DpSwdFeaturesSpec, DpSwdFeatures),
-    "g-pate": _Entry(GPateSpec, GPate),
-    "gs-wgan-decoupled": _Entry(GsWganDecoupledSpec, GsWganDecoupled),
-    "gs-wgan-mean": _Entry(GsWganMeanSpec, GsWganMean),
-    "gs-wgan-round-robin": _Entry(GsWganMeanSpec, GsWganRoundRobin),
-    "mean-embedding": _Entry(MeanEmbeddingSpec, MeanEmbedding),
-    "pate-gan": _Entry(PateGanSpec, PateGan),
-}
 
 
 def mechanism_names() -> tuple[str, ...]:
@@ -126,7 +67,7 @@ def mechanism_names() -> tuple[str, ...]:
     Privacy:
         Public constants.
     """
-    return tuple(sorted(_CATALOGUE))
+    return tuple(sorted(_BY_NAME))
 
 
 def parameter_schema(name: str) -> dict[str, Any]:
@@ -138,11 +79,10 @@ def parameter_schema(name: str) -> dict[str, Any]:
     Privacy:
         Public constants.
     """
-    specification: type[Specification] = _entry(name).specification
-    return specification.model_json_schema()
+    return _named(name).specification.model_json_schema()
 
 
-def parse_mechanism(name: str, parameters_json: str, space: ImageSpace) -> CataloguedMechanism:
+def parse_mechanism(name: str, parameters_json: str, space: ImageSpace) -> ServedMechanism:
     """Return the mechanism that a request asks for.
 
     Args:
@@ -161,9 +101,9 @@ def parse_mechanism(name: str, parameters_json: str, space: ImageSpace) -> Catal
     Privacy:
         Reads the request and public facts only.
     """
-    entry = _entry(name)
+    mechanism = _named(name)
     _check_text(parameters_json)
-    return entry.open(parameters_json, space)
+    return mechanism(read_specification(name, parameters_json), space)
 
 
 def read_specification(name: str, parameters_json: str) -> Specification:
@@ -179,11 +119,13 @@ def read_specification(name: str, parameters_json: str) -> Specification:
     Privacy:
         Reads what was requested only.
     """
-    specification: Specification = _entry(name).read(parameters_json)
-    return specification
+    try:
+        return _named(name).specification.model_validate_json(parameters_json, strict=True)
+    except ValidationError as invalid:
+        raise MalformedRequest(_describe(invalid)) from None
 
 
-def _entry(name: str) -> _Entry[Any]:
+def _named(name: str) -> type[ServedMechanism]:
     """Look a wire name up.
 
     Raises:
@@ -192,11 +134,11 @@ def _entry(name: str) -> _Entry[Any]:
     Privacy:
         Reads the request only.
     """
-    entry = _CATALOGUE.get(name)
-    if entry is None:
+    mechanism = _BY_NAME.get(name)
+    if mechanism is None:
         detail = f"mechanism: expected one of {', '.join(mechanism_names())}"
         raise MalformedRequest(detail)
-    return entry
+    return mechanism
 
 
 def _check_text(parameters_json: str) -> None:

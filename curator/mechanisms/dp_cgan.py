@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NoReturn, final
+from typing import Annotated, Final, Literal, Self, final
 
 import torch
+from pydantic import Field, model_validator
 from torch import Tensor
-from torch.nn.functional import one_hot
 
-from curator.accounting.sliced import overflow_probability
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.sampled_sum import SampledSumEvent
+from curator.divergences.critic_vector import CriticVector, adam_step
+from curator.divergences.critics import CriticShape
 from curator.divergences.device import compute_device
 from curator.divergences.dp_critic import (
     Examples,
@@ -26,87 +29,131 @@ from curator.divergences.dp_critic import (
     initial_vector,
     share_recognised,
 )
-from curator.divergences.dp_critic_adam import CriticVector, adam_step
-from curator.mechanisms.dp_cgan_pace import Pace
-from curator.mechanisms.dp_cgan_spec import DpCganSpec, dp_critic_shape
-from curator.mechanisms.specification import check_rows
-from curator.privacy.event import NoEvent, PrivacyEvent, SampledSumEvent, SamplingRate
+from curator.errors import MalformedRequest
+from curator.mechanisms.base import StatefulMechanism
+from curator.mechanisms.dp_cgan_pace import Pace, PaceRule
+from curator.mechanisms.shard_networks import network_shape, onehot
+from curator.mechanisms.specification import (
+    MAX_ROWS,
+    BoundedSpecification,
+    refuse_beyond,
+)
+from curator.mechanisms.state_size import networks_bytes
 from curator.privacy.noise import NoiseSource
-from curator.privacy.private import Private, SealedError
+from curator.privacy.private import Private, Sealed
 from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import Release
-from curator.sanitizer.example_sum import clip_factors, release_example_sum
+from curator.sanitizer.example_sum import (
+    MAX_VALUES,
+    ExampleBounds,
+    clip_factors,
+    release_example_sum,
+)
 from curator.sanitizer.post_process import post_process, release_values
 
 _VALUES_AT_ONCE: Final = {"cuda": 1 << 27}  # so many slopes are in memory at a time
 _VALUES_IN_CACHE: Final = 1 << 21
+_MAX_COORDINATES = 1 << 26  # of the padded private batch, or of the images of a step
+_MAX_STEP_WORK = 1 << 44  # multiplications of scores: minutes on a few cores
+
+
+class DpCganSpec(BoundedSpecification):
+    """Public parameters of one run.
+
+    A step updates the critic `critic_steps` times, each time with a fresh Poisson sample of
+    `sampling_rate`, padded to `capacity` rows, and `num_fakes` of the `num_samples` generated rows,
+    in turn. The gradient of each record is clipped to `clip_norm`; their noised sum is divided by
+    `expected_batch_size`. `noise_multiplier` is over `max_records_per_unit` times `clip_norm`.
+    `max_size` and `max_records_per_unit` repeat, or exceed, what the data set declares: how often
+    the sample does not fit is part of the cost.
+
+    With all three of `adaptive_threshold`, `adaptive_decay` and `adaptive_grace`, some steps are
+    answered with zeros and no gradient: see `PaceRule`. They are updates like all others.
+    """
+
+    expected_batch_size: Annotated[float, Field(ge=1e-3, le=MAX_ROWS)]
+    num_samples: Annotated[int, Field(ge=1, le=MAX_ROWS)]
+    num_fakes: Annotated[int, Field(ge=1, le=MAX_ROWS)]
+    clip_norm: Annotated[float, Field(ge=1e-6, le=1e6)]
+    critic: Literal["mlp", "conv"]
+    critic_width: Annotated[int, Field(ge=1, le=1024)]
+    critic_seed: Annotated[int, Field(ge=0, lt=2**63)]
+    critic_steps: Annotated[int, Field(ge=1, le=1000)]
+    critic_learning_rate: Annotated[float, Field(gt=0, le=1)]
+    adaptive_threshold: Annotated[float, Field(ge=0, le=1)] | None = None
+    adaptive_decay: Annotated[float, Field(ge=0, lt=1)] | None = None
+    adaptive_grace: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> Self:
+        if self.num_fakes > self.num_samples:
+            msg = "num_fakes must not exceed num_samples"
+            raise ValueError(msg)
+        _ = self.bounds  # raises where no lattice point is left
+        stated = (self.adaptive_threshold, self.adaptive_decay, self.adaptive_grace)
+        if None in stated and stated != (None, None, None):
+            msg = "adaptive_threshold, adaptive_decay, adaptive_grace: all of them or none"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def pace_rule(self) -> PaceRule | None:
+        """When gradients become rarer, if ever."""
+        threshold, decay, grace = self.adaptive_threshold, self.adaptive_decay, self.adaptive_grace
+        if threshold is None or decay is None or grace is None:
+            return None
+        return PaceRule(threshold=threshold, decay=decay, grace=grace)
+
+    @property
+    def bounds(self) -> ExampleBounds:
+        """How far a unit may move a sum."""
+        return ExampleBounds(
+            clip_norm=self.clip_norm,
+            records_per_unit=self.max_records_per_unit,
+            noise_multiplier=self.noise_multiplier,
+        )
+
+    @property
+    def rows_per_step(self) -> int:
+        """Rows of every step: N."""
+        return self.num_samples
+
+    def kept_bytes(self, space: ImageSpace) -> int:
+        """Return the bytes of the critic with Adam's moments."""
+        return networks_bytes(dp_critic_shape(self, space), 1)
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
-class TrainedCritic:
+class TrainedCritic(Sealed):
     """What a run is between two steps: a critic made of releases, and a stream of samples."""
 
     critic: CriticVector
     samples: Iterator[Private[RecordBatch]]
     pace: Pace
 
-    def __repr__(self) -> str:
-        """Return a constant, whatever is inside."""
-        return "TrainedCritic(<sealed>)"
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        """Refuse: the stream reaches private records.
-
-        Raises:
-            SealedError: Always.
-        """
-        raise SealedError
-
 
 @final
-class DpCgan:
+class DpCgan(StatefulMechanism):
     """Answers each step with what a critic, updated by DP-SGD before, says of the images.
 
     References:
         [torkzadehmahani:19], with the training of [bie:23].
     """
 
-    durability: Final = "every-step"
+    name = "dp-cgan"
+    specification = DpCganSpec
+    durability = "every-step"
+    sensitivity = (
+        "the gradient of each record is clipped to C, so the sum of an update moves by at most C "
+        "times the records of a unit; by twice that should the sample not fit"
+    )
+    spec: DpCganSpec
 
     def __init__(self, spec: DpCganSpec, space: ImageSpace) -> None:
-        """Keep the public parameters.
-
-        Args:
-            spec: Parameters of the run.
-            space: Public image space of the data set.
-
-        Raises:
-            MalformedRequest: If the run would need absurd amounts of memory or time.
-        """
-        self.spec = spec
-        self.sampling_rate = SamplingRate.at_least(spec.sampling_rate)
-        self.capacity = spec.capacity
-        self._space = space
-        self._shape = dp_critic_shape(spec, space)
-
-    @property
-    def noise_multiplier(self) -> float:
         """See `Mechanism`."""
-        return self.spec.noise_multiplier
-
-    @property
-    def rows_per_step(self) -> int:
-        """Rows of every step: N."""
-        return self.spec.num_samples
-
-    def setup_event(self) -> PrivacyEvent:
-        """Return the one-off cost: none.
-
-        Privacy:
-            Nothing private is read before the first step.
-        """
-        return NoEvent()
+        super().__init__(spec, space)
+        self._shape = dp_critic_shape(spec, space)
 
     def step_event(self) -> PrivacyEvent:
         """Return the cost of one gradient, which is that of the updates before it.
@@ -115,36 +162,15 @@ class DpCgan:
             As many noised sums over fresh Poisson samples as there are updates in a step; of a
             sample's not fitting, the probability for the largest number of units is charged.
         """
-        overflow = overflow_probability(
-            self.spec.max_size, self.sampling_rate, self.spec.max_units_per_sample
-        )
         return SampledSumEvent(
-            sampling_rate=self.sampling_rate,
+            sampling_rate=self.spec.rate,
             noise_multiplier=self.spec.noise_multiplier,
-            overflow_probability=overflow,
+            overflow_probability=self.spec.overflow_probability,
             num_releases=self.spec.critic_steps,
         )
 
-    def check_samples(self, samples: Samples) -> None:
-        """Refuse samples of a shape this run did not declare.
-
-        Raises:
-            MalformedRequest: If there are not N rows of the image size with known labels.
-
-        Privacy:
-            Reads the request and public facts only.
-        """
-        num_rows = self.spec.num_samples
-        check_rows(samples, self._space, range(num_rows, num_rows + 1))
-
     def start(self, batches: Iterable[Private[RecordBatch]]) -> TrainedCritic:
         """Return a critic that has seen nothing yet.
-
-        Args:
-            batches: An endless stream of fresh Poisson samples; none is taken here.
-
-        Returns:
-            The state before the first step.
 
         Privacy:
             Made of a public seed.
@@ -157,11 +183,6 @@ class DpCgan:
         self, state: TrainedCritic, samples: Samples, noise: NoiseSource
     ) -> tuple[TrainedCritic, Release]:
         """Update the critic, then return the generator's gradient under it, if one is due.
-
-        Args:
-            state: Of `start`, or of the step before.
-            samples: N rows that passed `check_samples`.
-            noise: Secret randomness.
 
         Returns:
             The next state, and the gradient of mean log(1 + exp(-score)), one row per sample; zeros
@@ -178,7 +199,7 @@ class DpCgan:
         device, critic = compute_device(), state.critic
         generated = Examples(
             images_ND=samples.images_ND.to(device, torch.float32),
-            onehot_NL=self._onehot(samples.labels_N.to(device)),
+            onehot_NL=onehot(samples.labels_N.to(device), self.space),
             are_records=False,
         )
         release = self._noised_sum(critic, next(state.samples), noise)
@@ -203,12 +224,6 @@ class DpCgan:
     def pack(self, state: TrainedCritic) -> dict[str, Tensor]:
         """Return the critic with Adam's moments, and how often gradients are given.
 
-        Args:
-            state: Of `start`, or of a step.
-
-        Returns:
-            Tensors of public names, shapes and types.
-
         Privacy:
             Functions of releases.
         """
@@ -220,13 +235,6 @@ class DpCgan:
         self, tensors: Mapping[str, Tensor], batches: Iterable[Private[RecordBatch]]
     ) -> TrainedCritic:
         """Return the state that was packed, with another stream of samples.
-
-        Args:
-            tensors: Of `pack`.
-            batches: As for `start`.
-
-        Returns:
-            The same critic, bit for bit.
 
         Privacy:
             A function of what was packed; the next sample is as fresh as any.
@@ -246,15 +254,15 @@ class DpCgan:
         device = critic.values.device
 
         def slopes(levels_MP: Tensor, labels_M: Tensor) -> Iterator[Sequence[Tensor]]:
-            pixels_MP = levels_MP.to(device, torch.float32) * (2 / self._space.max_level) - 1
-            onehot_ML = self._onehot(labels_M.to(device))
+            pixels_MP = levels_MP.to(device, torch.float32) * (2 / self.space.max_level) - 1
+            onehot_ML = onehot(labels_M.to(device), self.space)
             sample = Examples(images_ND=pixels_MP, onehot_NL=onehot_ML, are_records=True)
             return self._slopes(critic, sample)
 
         return release_example_sum(
             records,
             slopes,
-            num_classes=self._space.num_classes,
+            num_classes=self.space.num_classes,
             num_values=self._shape.num_parameters,
             bounds=self.spec.bounds,
             noise=noise,
@@ -289,5 +297,36 @@ class DpCgan:
         for rows in in_chunks(len(examples.images_ND), at_once):
             yield example_slopes(self._shape, critic.values, examples.some(rows))
 
-    def _onehot(self, labels: Tensor) -> Tensor:
-        return one_hot(labels, self._space.num_classes).to(torch.float32)
+
+def dp_critic_shape(spec: DpCganSpec, space: ImageSpace) -> CriticShape:
+    """Return the sizes of the critic.
+
+    Raises:
+        MalformedRequest: If the run would need absurd amounts of memory or time.
+
+    Privacy:
+        Reads the request and public facts only.
+    """
+    shape = network_shape(spec.critic, spec.critic_width, space)
+    if shape.num_parameters > MAX_VALUES:
+        detail = f"critic_width: at most {MAX_VALUES} parameters for images of this size"
+        raise MalformedRequest(detail)
+    try:
+        spec.bounds.check_room(shape.num_parameters)
+    except ValueError as error:
+        detail = f"critic_width, noise_multiplier, max_records_per_unit: {error}"
+        raise MalformedRequest(detail) from None
+    rows = spec.critic_steps * (spec.capacity + spec.num_fakes) + spec.num_samples
+    refuse_beyond(
+        {
+            "capacity, num_samples: too many images of this size": (
+                max(spec.capacity, spec.num_samples) * space.dimension,
+                _MAX_COORDINATES,
+            ),
+            "critic_steps, capacity, num_fakes: too much work for a step": (
+                rows * shape.multiplications,
+                _MAX_STEP_WORK,
+            ),
+        }
+    )
+    return shape

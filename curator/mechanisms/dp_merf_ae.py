@@ -9,39 +9,51 @@ Shape legend: N samples, M slots, P pixels, K classes, R features, V parameters.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, final
+from dataclasses import replace
+from typing import Annotated, Final, Literal, Self, final
 
 import torch
+from pydantic import Field, model_validator
 from torch import Tensor
 
-from curator.accounting.sliced import overflow_probability
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.composed import ComposedEvent
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.sampled_sum import SampledSumEvent
 from curator.divergences.autoencoder import (
+    AutoencoderShape,
     autoencoder_parameters,
     example_slopes,
     initial_autoencoder,
     on_grid,
 )
+from curator.divergences.critic_vector import CriticVector, adam_step
 from curator.divergences.device import compute_device
 from curator.divergences.dp_critic import in_chunks
-from curator.divergences.dp_critic_adam import CriticVector, adam_step
 from curator.divergences.embedding_loss import class_gradients
-from curator.divergences.encoder_features import LARGEST_CODE, EncoderFeatures
-from curator.divergences.random_features import fourier_features
-from curator.mechanisms.counted_features import CountedFeatures
-from curator.mechanisms.dp_merf_ae_spec import DpMerfAeSpec, autoencoder_shape
-from curator.mechanisms.specification import MAX_ROWS, check_rows
-from curator.privacy.event import (
-    NoEvent,
-    PrivacyEvent,
-    SampledSumEvent,
-    SamplingRate,
-    SumsThenGaussianEvent,
+from curator.divergences.encoder_features import (
+    LARGEST_CODE,
+    MAX_HIDDEN,
+    MAX_PIXELS,
+    EncoderFeatures,
 )
+from curator.divergences.random_features import fourier_features
+from curator.errors import MalformedRequest
+from curator.mechanisms.base import FreshSamples, ReleasedOnceMechanism, Requirements
+from curator.mechanisms.counted_features import CountedFeatures
+from curator.mechanisms.specification import (
+    MAX_ROWS,
+    BoundedSpecification,
+    NoiseMultiplier,
+    refuse_beyond,
+)
+from curator.mechanisms.state_size import rows_bytes
+from curator.privacy.event import MAX_DIMENSION
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import Release
-from curator.sanitizer.example_sum import release_example_sum
+from curator.sanitizer.example_sum import MAX_VALUES, ExampleBounds, release_example_sum
 from curator.sanitizer.post_process import join_releases, post_process, release_values
 from curator.sanitizer.summed import release_class_sums
 
@@ -49,32 +61,85 @@ _VALUES_AT_ONCE: Final = {"cuda": 1 << 27}  # so many slopes are in memory at a 
 _VALUES_IN_CACHE: Final = 1 << 22
 _MAX_STEP_VALUES: Final = 1 << 24  # features of all rows of a step: 64 MiB in float32
 _FIRST_TURNS: Final = 10  # the running mean forgets the first weights fast
+_MAX_COORDINATES = 1 << 26  # of the padded private batch
+_MAX_SETUP_WORK = 1 << 43  # values of slopes: a quarter of an hour on a few cores
+_MAX_RELEASED_VALUES = 1 << 23
+
+
+class DpMerfAeSpec(BoundedSpecification):
+    """Public parameters of one run.
+
+    The autoencoder is updated `training_steps` times, each time with a fresh Poisson sample of
+    `sampling_rate`, padded to `capacity` rows. The gradient of each record is clipped to
+    `clip_norm`; their noised sum is divided by `expected_batch_size`. `training_noise_multiplier`
+    is over `max_records_per_unit` times `clip_norm`. What is released of the weights is their
+    running mean, of which the past keeps `averaging`. `num_features` of the codes are shared
+    equally among `bandwidths`; a code is in (-1, 1). `noise_multiplier` is over the sensitivity 1
+    of the embedding, and `count_scale` is the constant below its features, so that counts are
+    noised too. `max_size` and `max_records_per_unit` repeat, or exceed, what the data set declares.
+    """
+
+    expected_batch_size: Annotated[float, Field(ge=1e-3, le=MAX_ROWS)]
+    autoencoder: Literal["mlp"]
+    hidden_width: Annotated[int, Field(ge=1, le=MAX_HIDDEN)]
+    code_width: Annotated[int, Field(ge=1, le=1024)]
+    autoencoder_seed: Annotated[int, Field(ge=0, lt=2**63)]
+    clip_norm: Annotated[float, Field(ge=1e-6, le=1e6)]
+    training_noise_multiplier: NoiseMultiplier
+    training_steps: Annotated[int, Field(ge=1, le=MAX_DIMENSION)]
+    training_learning_rate: Annotated[float, Field(gt=0, le=1)]
+    averaging: Annotated[float, Field(ge=0, lt=1)]
+    num_features: Annotated[int, Field(ge=2, le=MAX_ROWS)]
+    bandwidths: Annotated[
+        list[Annotated[float, Field(ge=1e-2, le=1e4)]], Field(min_length=1, max_length=32)
+    ]
+    feature_seed: Annotated[int, Field(ge=0, lt=2**63)]
+    count_scale: Annotated[float, Field(ge=1e-3, le=10)]
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> Self:
+        if self.num_features % (2 * len(self.bandwidths)):
+            msg = "num_features must be a multiple of twice the number of bandwidths"
+            raise ValueError(msg)
+        _ = self.bounds  # raises where no lattice point is left
+        return self
+
+    @property
+    def bounds(self) -> ExampleBounds:
+        """How far a unit may move a sum of slopes."""
+        return ExampleBounds(
+            clip_norm=self.clip_norm,
+            records_per_unit=self.max_records_per_unit,
+            noise_multiplier=self.training_noise_multiplier,
+        )
+
+    def kept_bytes(self, space: ImageSpace) -> int:
+        """Return the bytes of the public frequencies, and of the release."""
+        frequencies = (self.code_width + 2) * self.num_features // 2
+        released = _num_released_values(self, autoencoder_shape(self, space), space)
+        return rows_bytes(1, frequencies + 2 * released)
 
 
 @final
-class DpMerfAe:
+class DpMerfAe(ReleasedOnceMechanism):
     """Trains an autoencoder, releases it with class-wise sums of its codes' features, then rests.
 
     References:
         [harder:21], and its variant with an autoencoder in [chen:20], appendix.
     """
 
+    name = "dp-merf-ae"
+    specification = DpMerfAeSpec
+    sensitivity = (
+        "the gradient of each record is clipped to C, so the sum of an update moves by at most C "
+        "times the records of a unit, by twice that should the sample not fit; then sums of one "
+        "row of norm at most 1 per unit, whatever the encoder, move by at most 1"
+    )
+    spec: DpMerfAeSpec
+
     def __init__(self, spec: DpMerfAeSpec, space: ImageSpace) -> None:
-        """Draw the public frequencies.
-
-        Args:
-            spec: Parameters of the run.
-            space: Public image space of the data set.
-
-        Raises:
-            MalformedRequest: If the run would need absurd amounts of memory or time.
-        """
-        self.spec = spec
-        self.training_rate = SamplingRate.at_least(spec.sampling_rate)
-        self.training_capacity = spec.capacity
-        self.num_training_samples = spec.training_steps
-        self.training_noise_multiplier = spec.training_noise_multiplier
-        self._space = space
+        """Draw the public frequencies."""
+        super().__init__(spec, space)
         self._shape = autoencoder_shape(spec, space)
         self._fourier = fourier_features(
             dimension=spec.code_width,
@@ -88,14 +153,17 @@ class DpMerfAe:
         )
 
     @property
-    def noise_multiplier(self) -> float:
-        """That of the embedding; the sums of the training have one of their own."""
-        return self.spec.noise_multiplier
+    def least_noise_multiplier(self) -> float:
+        """See `Mechanism`; the sums of the training have noise of their own."""
+        return min(self.spec.noise_multiplier, self.spec.training_noise_multiplier)
 
-    @property
-    def rows_per_step(self) -> None:
-        """Any number of rows will do."""
-        return
+    def requirements(self) -> Requirements:
+        """See `Mechanism`; all samples are for the training."""
+        spec = self.spec
+        samples = FreshSamples(
+            rate=spec.rate, capacity=spec.capacity, before_all=spec.training_steps
+        )
+        return replace(super().requirements(), samples=samples)
 
     def setup_event(self) -> PrivacyEvent:
         """Return the cost of everything that is released.
@@ -105,44 +173,22 @@ class DpMerfAe:
             Gaussian release of a sum of sensitivity 1 under add-or-remove-one-unit, whose rows are
             functions of a record and of the sums before it.
         """
-        overflow = overflow_probability(
-            self.spec.max_size, self.training_rate, self.spec.max_units_per_sample
-        )
         sums = SampledSumEvent(
-            sampling_rate=self.training_rate,
+            sampling_rate=self.spec.rate,
             noise_multiplier=self.spec.training_noise_multiplier,
-            overflow_probability=overflow,
+            overflow_probability=self.spec.overflow_probability,
             num_releases=self.spec.training_steps,
         )
-        return SumsThenGaussianEvent(sums=sums, noise_multiplier=self.spec.noise_multiplier)
+        last = GaussianEvent(noise_multiplier=self.spec.noise_multiplier)
+        return ComposedEvent(in_turn=(sums, last))
 
-    def step_event(self) -> PrivacyEvent:
-        """Return the cost of one gradient: none.
-
-        Privacy:
-            Post-processing of the release.
-        """
-        return NoEvent()
-
-    def check_samples(self, samples: Samples) -> None:
-        """Refuse samples that do not fit the image space.
-
-        Raises:
-            MalformedRequest: If there is no row, absurdly many, or a wrong size or label.
-
-        Privacy:
-            Reads the request and public facts only.
-        """
-        most = min(MAX_ROWS, max(1, _MAX_STEP_VALUES // self.spec.num_features))
-        check_rows(samples, self._space, range(1, most + 1))
+    @property
+    def any_rows(self) -> range:
+        """See `Mechanism`: as many as memory has room for."""
+        return range(1, min(MAX_ROWS, max(1, _MAX_STEP_VALUES // self.spec.num_features)) + 1)
 
     def setup(self, batches: Iterable[Private[RecordBatch]], noise: NoiseSource) -> Release:
         """Train the autoencoder, then sum the features of all records' codes.
-
-        Args:
-            batches: `num_training_samples` fresh Poisson samples, and after them every record once,
-                all batches of one padded shape, no unit split.
-            noise: Secret randomness.
 
         Returns:
             A block of the weights, in rows of R + 1 values and padded with zeros, and a block
@@ -168,7 +214,7 @@ class DpMerfAe:
             drawn,
             rows,
             num_features=self.spec.num_features + 1,
-            num_classes=self._space.num_classes,
+            num_classes=self.space.num_classes,
             noise_multiplier=self.spec.noise_multiplier,
             noise=noise,
         )
@@ -177,19 +223,12 @@ class DpMerfAe:
     def gradient(self, samples: Samples, released: Release) -> Release:
         """Return the gradient of the class-wise MMD^2 of codes with respect to the images.
 
-        Args:
-            samples: Rows that passed `check_samples`.
-            released: What `setup` returned.
-
-        Returns:
-            One row per sample.
-
         Privacy:
             Post-processing: a function of the release and the samples.
         """
 
         def rows(values: Tensor) -> Tensor:
-            num_classes = self._space.num_classes
+            num_classes = self.space.num_classes
             features = self._features(self._weights(values[:-num_classes]))
             means_KR = self._counted.class_means(values[-num_classes:])
             return class_gradients(features, samples.images_ND, samples.labels_N, means_KR)
@@ -229,14 +268,14 @@ class DpMerfAe:
         at_once = max(1, most // self._shape.num_parameters)
 
         def slopes(levels_MP: Tensor, labels_M: Tensor) -> Iterator[Sequence[Tensor]]:
-            pixels_MP = levels_MP.to(device, torch.float32) * (2 / self._space.max_level) - 1
+            pixels_MP = levels_MP.to(device, torch.float32) * (2 / self.space.max_level) - 1
             for rows in in_chunks(len(labels_M), at_once):
                 yield example_slopes(self._shape, vector.values, pixels_MP[rows])
 
         return release_example_sum(
             records,
             slopes,
-            num_classes=self._space.num_classes,
+            num_classes=self.space.num_classes,
             num_values=self._shape.num_parameters,
             bounds=self.spec.bounds,
             noise=noise,
@@ -259,5 +298,49 @@ class DpMerfAe:
         """Return the feature map of released weights."""
         encoder = autoencoder_parameters(self._shape, weights_V)
         return EncoderFeatures(
-            fourier=self._fourier, encoder=encoder, max_level=self._space.max_level
+            fourier=self._fourier, encoder=encoder, max_level=self.space.max_level
         )
+
+
+def autoencoder_shape(spec: DpMerfAeSpec, space: ImageSpace) -> AutoencoderShape:
+    """Return the sizes of the autoencoder.
+
+    Raises:
+        MalformedRequest: If the run would need absurd amounts of memory or time.
+
+    Privacy:
+        Reads the request and public facts only.
+    """
+    shape = AutoencoderShape(
+        dimension=space.dimension, hidden_width=spec.hidden_width, code_width=spec.code_width
+    )
+    if shape.num_parameters > MAX_VALUES or space.dimension > MAX_PIXELS:
+        detail = f"hidden_width: at most {MAX_VALUES} parameters for images of this size"
+        raise MalformedRequest(detail)
+    try:
+        spec.bounds.check_room(shape.num_parameters)
+    except ValueError as error:
+        detail = f"hidden_width, training_noise_multiplier, max_records_per_unit: {error}"
+        raise MalformedRequest(detail) from None
+    refuse_beyond(
+        {
+            "capacity: too many images of this size": (
+                spec.capacity * space.dimension,
+                _MAX_COORDINATES,
+            ),
+            "training_steps, capacity, hidden_width: too much work for opening a run": (
+                spec.training_steps * spec.capacity * shape.num_parameters,
+                _MAX_SETUP_WORK,
+            ),
+            "num_features: too many for the classes of this data set": (
+                _num_released_values(spec, shape, space),
+                _MAX_RELEASED_VALUES,
+            ),
+        }
+    )
+    return shape
+
+
+def _num_released_values(spec: DpMerfAeSpec, shape: AutoencoderShape, space: ImageSpace) -> int:
+    rows = space.num_classes + shape.num_parameters // (spec.num_features + 1) + 1
+    return rows * (spec.num_features + 1)

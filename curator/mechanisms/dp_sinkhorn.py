@@ -12,6 +12,8 @@ from typing import Annotated, Literal, Self, final
 import torch
 from pydantic import Field, model_validator
 
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.divergences.backend import dense_solver
 from curator.divergences.cost import LabelledCost
 from curator.divergences.device import compute_device
@@ -19,9 +21,9 @@ from curator.divergences.large import OnlineSinkhorn, OnlineSolverMissing, fits_
 from curator.divergences.schedule import converged, public_diameter, published
 from curator.divergences.sinkhorn import TransportSolver
 from curator.errors import MalformedRequest
+from curator.mechanisms.base import SampledMechanism
 from curator.mechanisms.dp_sinkhorn_step import Halves, Step, step_on
-from curator.mechanisms.specification import MAX_ROWS, NoiseMultiplier, Specification, check_rows
-from curator.privacy.event import NoEvent, PrivacyEvent, SampledGaussianEvent, SamplingRate
+from curator.mechanisms.specification import MAX_ROWS, SampledSpecification
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.records import ImageSpace, RecordBatch, Samples
@@ -34,19 +36,16 @@ _MAX_PIXELS = 1 << 28
 _MAX_CONVERGED_PAIRS = 1 << 17  # its Newton steps, cubic in the samples, stay within seconds
 
 
-class DpSinkhornSpec(Specification):
+class DpSinkhornSpec(SampledSpecification):
     """Public parameters of one DP-Sinkhorn run.
 
     `num_samples` n rows meet private data, `num_debias` n' <= n rows serve the self term only;
     `reg` is in cost units; `l1_weight` and `label_scale` shape the cost.
     """
 
-    sampling_rate: Annotated[float, Field(gt=0, le=1)]
-    capacity: Annotated[int, Field(ge=1, le=MAX_ROWS)]
     num_samples: Annotated[int, Field(ge=1, le=MAX_ROWS)]
     num_debias: Annotated[int, Field(ge=0, le=MAX_ROWS)]
     clip_norm: Annotated[float, Field(ge=1e-6, le=1e6)]
-    noise_multiplier: NoiseMultiplier
     reg: Annotated[float, Field(ge=1e-3, le=1e6)]
     l1_weight: Annotated[float, Field(ge=0, le=1e3)]
     label_scale: Annotated[float, Field(ge=0, le=1e3)]
@@ -66,6 +65,11 @@ class DpSinkhornSpec(Specification):
         return self
 
     @property
+    def rows_per_step(self) -> int:
+        """Rows of every step: n that meet private data and n' that do not."""
+        return self.num_samples + self.num_debias
+
+    @property
     def num_pairs(self) -> int:
         """Entries of the larger cost matrix."""
         return self.num_samples * max(self.num_samples, self.capacity)
@@ -82,7 +86,7 @@ class DpSinkhornSpec(Specification):
 
 
 @final
-class DpSinkhorn:
+class DpSinkhorn(SampledMechanism):
     """Answers each step with the noisy gradient of 2 W(X[0:n], Y) - W(X[0:n], X[n':n'+n]).
 
     The published schedule runs in float32, the converged one, which single precision would spoil,
@@ -92,24 +96,21 @@ class DpSinkhorn:
         [cao:21], algorithm 1.
     """
 
-    def __init__(self, spec: DpSinkhornSpec, space: ImageSpace) -> None:
-        """Keep the public parameters and choose the solver by public sizes.
+    name = "dp-sinkhorn"
+    specification = DpSinkhornSpec
+    sensitivity = "the whole gradient is clipped to C, so it moves by at most 2 C"
+    spec: DpSinkhornSpec
 
-        Args:
-            spec: Parameters of the run.
-            space: Public image space of the data set.
+    def __init__(self, spec: DpSinkhornSpec, space: ImageSpace) -> None:
+        """Choose the solver by public sizes.
 
         Raises:
-            MalformedRequest: If the sizes are absurd for images of this size, or need a solver
-                that this curator does not have.
+            MalformedRequest: Also if the sizes need a solver that this curator does not have.
         """
         if max(2 * spec.num_samples, spec.capacity) * space.dimension > _MAX_PIXELS:
             detail = "num_samples, capacity: too many images of this size"
             raise MalformedRequest(detail)
-        self.spec = spec
-        self.sampling_rate = SamplingRate.at_least(spec.sampling_rate)
-        self.capacity = spec.capacity
-        self._space = space
+        super().__init__(spec, space)
         self._device = compute_device()
         self._lock = threading.Lock()
         self._chosen: Step | None = None
@@ -119,24 +120,6 @@ class DpSinkhorn:
             detail = "num_samples, capacity: too large for the dense solver of this curator"
             raise MalformedRequest(detail) from missing
 
-    @property
-    def noise_multiplier(self) -> float:
-        """See `Mechanism`."""
-        return self.spec.noise_multiplier
-
-    @property
-    def rows_per_step(self) -> int:
-        """Rows of every step: n that meet private data and n' that do not."""
-        return self.spec.num_samples + self.spec.num_debias
-
-    def setup_event(self) -> PrivacyEvent:
-        """Return the one-off cost: none.
-
-        Privacy:
-            Nothing private is read before the first step.
-        """
-        return NoEvent()
-
     def step_event(self) -> PrivacyEvent:
         """Return the cost of one gradient.
 
@@ -144,30 +127,13 @@ class DpSinkhorn:
             A Gaussian release of a function, bounded by C, of one fresh Poisson sample.
         """
         return SampledGaussianEvent(
-            sampling_rate=self.sampling_rate, noise_multiplier=self.spec.noise_multiplier
+            sampling_rate=self.spec.rate, noise_multiplier=self.spec.noise_multiplier
         )
-
-    def check_samples(self, samples: Samples) -> None:
-        """Refuse samples of a shape this run did not declare.
-
-        Raises:
-            MalformedRequest: If there are not n + n' rows of the image size with known labels.
-
-        Privacy:
-            Reads the request and public facts only.
-        """
-        num_rows = self.spec.num_samples + self.spec.num_debias
-        check_rows(samples, self._space, range(num_rows, num_rows + 1))
 
     def gradient(
         self, samples: Samples, records: Private[RecordBatch], noise: NoiseSource
     ) -> Release:
         """Return the noisy gradient with respect to the images, one row per sample.
-
-        Args:
-            samples: n + n' rows that passed `check_samples`.
-            records: One fresh Poisson sample, padded to the capacity.
-            noise: Secret randomness.
 
         Returns:
             n noised rows, then n' rows of the public half, clipped as one block, without noise.
@@ -182,7 +148,7 @@ class DpSinkhorn:
         with self._step().begun(samples) as step:
             release = release_clipped(
                 lambda: step.private_rows(records.unseal()),
-                shape=(self.spec.num_samples, self._space.dimension),
+                shape=(self.spec.num_samples, self.space.dimension),
                 clip_norm=self.spec.clip_norm,
                 noise_multiplier=self.spec.noise_multiplier,
                 noise=noise,
@@ -200,7 +166,7 @@ class DpSinkhorn:
         """
         with self._lock:
             if self._chosen is None:
-                spec, space = self.spec, self._space
+                spec, space = self.spec, self.space
                 halves = Halves(
                     solver=self._solver,
                     device=self._device,

@@ -14,17 +14,15 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from curator.accounting.sliced import overflow_probability
-from curator.divergences.sliced import clip_rows, clip_rows_gradient, sliced_gradient
-from curator.errors import MalformedRequest
-from curator.mechanisms.specification import MAX_ROWS, NoiseMultiplier, Specification, check_rows
-from curator.privacy.event import (
-    NoEvent,
-    PrivacyEvent,
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.sliced_gaussian import (
     SampledSlicedGaussianEvent,
-    SamplingRate,
     SlicedGaussianEvent,
 )
+from curator.divergences.sliced import clip_rows, clip_rows_gradient, sliced_gradient
+from curator.errors import MalformedRequest
+from curator.mechanisms.base import SampledMechanism
+from curator.mechanisms.specification import MAX_ROWS, BoundedSpecification
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.records import ImageSpace, RecordBatch, Samples
@@ -38,11 +36,10 @@ _MAX_DIMENSION = 1 << 16  # the projections of such rows are exact whatever thei
 _MAX_DIRECTION_ENTRIES = 1 << 25
 _MAX_NOISE_VALUES = 1 << 24
 _MAX_ROW_ENTRIES = 1 << 26
-_MAX_UNITS = 1 << 32
 _ZERO: Final = {"black": 0, "grey": 1, "white": 2}  # the level of a zero row, in max_level / 2
 
 
-class DpSwdSpec(Specification):
+class DpSwdSpec(BoundedSpecification):
     """Public parameters of one DP-SWD run.
 
     A row is a record's pixels less those of the `origin`, in units where white less black is 2,
@@ -52,24 +49,16 @@ class DpSwdSpec(Specification):
     the slots are full is part of the cost.
     """
 
-    sampling_rate: Annotated[float, Field(gt=0, le=1)]
-    capacity: Annotated[int, Field(ge=1, le=MAX_ROWS)]
     num_samples: Annotated[int, Field(ge=1, le=MAX_ROWS)]
     num_projections: Annotated[int, Field(ge=1, le=_MAX_PROJECTIONS)]
     clip_norm: Annotated[float, Field(ge=1e-6, le=1e6)]
     label_scale: Annotated[float, Field(ge=0, le=1e3)]
     origin: Literal["black", "grey", "white"]
-    noise_multiplier: NoiseMultiplier
-    max_size: Annotated[int, Field(ge=1, le=_MAX_UNITS)]
-    max_records_per_unit: Annotated[int, Field(ge=1, le=MAX_ROWS)]
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
         if self.num_samples > self.capacity:
             msg = "num_samples must not exceed capacity"
-            raise ValueError(msg)
-        if self.max_records_per_unit > self.capacity:
-            msg = "max_records_per_unit must not exceed capacity"
             raise ValueError(msg)
         if self.capacity * self.num_projections > _MAX_NOISE_VALUES:
             msg = "capacity times num_projections must be at most 2^24"
@@ -77,13 +66,13 @@ class DpSwdSpec(Specification):
         return self
 
     @property
-    def max_units_per_step(self) -> int:
-        """Units that always fit into the slots; of more, the rest is left out."""
-        return self.capacity // self.max_records_per_unit
+    def rows_per_step(self) -> int:
+        """Rows of every step."""
+        return self.num_samples
 
 
 @final
-class DpSwd:
+class DpSwd(SampledMechanism):
     """Answers each step with the gradient of a smoothed sliced Wasserstein distance.
 
     The distance is between the noised projections of the private rows and those of the generated
@@ -93,20 +82,19 @@ class DpSwd:
         [rakotomamonjy:21], algorithm 1, with labels in the row.
     """
 
-    def __init__(self, spec: DpSwdSpec, space: ImageSpace) -> None:
-        """Keep the public parameters.
+    name = "dp-swd"
+    specification = DpSwdSpec
+    sensitivity = "the rows of one unit, of norm at most R each, move, by their projections"
+    prices_by_image = True
+    spec: DpSwdSpec
 
-        Args:
-            spec: Parameters of the run.
-            space: Public image space of the data set.
+    def __init__(self, spec: DpSwdSpec, space: ImageSpace) -> None:
+        """See `Mechanism`.
 
         Raises:
             MalformedRequest: If the sizes are absurd for images of this size.
         """
-        self.spec = spec
-        self.sampling_rate = SamplingRate.at_least(spec.sampling_rate)
-        self.capacity = spec.capacity
-        self._space = space
+        super().__init__(spec, space)
         self._dimension = space.dimension + space.num_classes
         too_large = (
             self._dimension > _MAX_DIMENSION
@@ -123,24 +111,6 @@ class DpSwd:
             noise_multiplier=spec.noise_multiplier,
         )
 
-    @property
-    def noise_multiplier(self) -> float:
-        """See `Mechanism`."""
-        return self.spec.noise_multiplier
-
-    @property
-    def rows_per_step(self) -> int:
-        """Rows of every step."""
-        return self.spec.num_samples
-
-    def setup_event(self) -> PrivacyEvent:
-        """Return the one-off cost: none.
-
-        Privacy:
-            Nothing private is read before the first step.
-        """
-        return NoEvent()
-
     def step_event(self) -> PrivacyEvent:
         """Return the cost of one gradient.
 
@@ -149,38 +119,20 @@ class DpSwd:
             probability for the largest number of units is charged.
         """
         base = SlicedGaussianEvent(
-            dimension=self._dimension,
+            dimension=self.space.dimension + self.space.num_classes,
             num_projections=self.spec.num_projections,
             noise_multiplier=self.spec.noise_multiplier,
         )
-        overflow = overflow_probability(
-            self.spec.max_size, self.sampling_rate, self.spec.max_units_per_step
-        )
         return SampledSlicedGaussianEvent(
-            sampling_rate=self.sampling_rate, base=base, overflow_probability=overflow
+            sampling_rate=self.spec.rate,
+            base=base,
+            overflow_probability=self.spec.overflow_probability,
         )
-
-    def check_samples(self, samples: Samples) -> None:
-        """Refuse samples of a shape this run did not declare.
-
-        Raises:
-            MalformedRequest: If there are not n rows of the image size with known labels.
-
-        Privacy:
-            Reads the request and public facts only.
-        """
-        num_rows = self.spec.num_samples
-        check_rows(samples, self._space, range(num_rows, num_rows + 1))
 
     def gradient(
         self, samples: Samples, records: Private[RecordBatch], noise: NoiseSource
     ) -> Release:
         """Return the gradient with respect to the images, one row per sample.
-
-        Args:
-            samples: n rows that passed `check_samples`.
-            records: One fresh Poisson sample, padded to the capacity.
-            noise: Secret randomness.
 
         Returns:
             n rows, computed from the noised projections of the records.
@@ -229,7 +181,7 @@ class DpSwd:
             Row i is a function of record i alone, computed in exact integers; a label outside the
             classes is no label.
         """
-        zero = _ZERO[self.spec.origin] * self._space.max_level
+        zero = _ZERO[self.spec.origin] * self.space.max_level
         pixels_MP = levels_MP.to(torch.float64) * 2 - zero
         return torch.cat((pixels_MP, self._label_rows(labels_M)), dim=1)
 
@@ -239,7 +191,7 @@ class DpSwd:
         Privacy:
             Elementwise: row i is a function of label i.
         """
-        classes = torch.arange(self._space.num_classes)
+        classes = torch.arange(self.space.num_classes)
         return (labels_M.unsqueeze(1) == classes).to(torch.float64) * self._label_value
 
     def _gradient(
@@ -250,7 +202,7 @@ class DpSwd:
         Privacy:
             Every argument is released or public.
         """
-        level, num_samples = self._space.max_level, self.spec.num_samples
+        level, num_samples = self.space.max_level, self.spec.num_samples
         zero = _ZERO[self.spec.origin] - 1
         pixels_NP = (samples.images_ND.to(torch.float64) - zero) * level
         rows_ND = torch.cat((pixels_NP, self._label_rows(samples.labels_N)), dim=1)
@@ -260,4 +212,4 @@ class DpSwd:
         slopes_MK = sliced_gradient(noised_MK, values_MK) * self._dimension
         clipped_ND = slopes_MK[:num_samples] @ units_DK.T
         gradient_ND = clip_rows_gradient(rows_ND, self._bounds.clip_norm, clipped_ND)
-        return gradient_ND[:, : self._space.dimension] / level
+        return gradient_ND[:, : self.space.dimension] / level

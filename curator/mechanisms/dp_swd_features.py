@@ -10,24 +10,31 @@ Shape legend: N public rows, M slots, P pixels, F features, K directions.
 
 from __future__ import annotations
 
-from typing import Final, final
+from dataclasses import replace
+from typing import Annotated, Final, Self, final
 
 import torch
+from pydantic import Field, model_validator
 from torch import Tensor
 
-from curator.accounting.sliced import overflow_probability
-from curator.divergences.feature_nets import LARGEST_WEIGHT, ROW_RADIUS, feature_rows
-from curator.divergences.sliced import clip_rows, clip_rows_gradient, sliced_gradient
-from curator.errors import MalformedRequest
-from curator.mechanisms.dp_swd_features_spec import DpSwdFeaturesSpec, feature_shape
-from curator.mechanisms.uploaded_weights import read_weights
-from curator.privacy.event import (
-    NoEvent,
-    PrivacyEvent,
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.sliced_gaussian import (
     SampledSlicedGaussianEvent,
-    SamplingRate,
     SlicedGaussianEvent,
 )
+from curator.divergences.feature_nets import (
+    LARGEST_WEIGHT,
+    MAX_FEATURES,
+    ROW_RADIUS,
+    Architecture,
+    FeatureShape,
+    feature_rows,
+)
+from curator.divergences.sliced import clip_rows, clip_rows_gradient, sliced_gradient
+from curator.errors import MalformedRequest
+from curator.mechanisms.base import Requirements, SampledMechanism
+from curator.mechanisms.specification import MAX_ROWS, BoundedSpecification
+from curator.mechanisms.uploaded_weights import read_weights
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.records import ImageSpace, RecordBatch, Samples
@@ -37,10 +44,45 @@ from curator.sanitizer.post_process import post_process
 from curator.sanitizer.projected import RowBounds, release_projections
 
 LARGEST_FEATURE: Final = 1e6
+_MAX_PROJECTIONS = 1 << 16
+_MAX_NOISE_VALUES = 1 << 24
+_MAX_WORK = 1 << 38  # multiplications for the features of a step: a minute or two on one core
+
+
+class DpSwdFeaturesSpec(BoundedSpecification):
+    """Public parameters of one run.
+
+    A record's row is its `num_features` features by an extractor of the named `architecture`, whose
+    weights come with every step, scaled to norm `clip_norm` if it is longer. The features of
+    `num_samples` public images are compared with `capacity` slots, the other slots zero. `max_size`
+    and `max_records_per_unit` repeat, or exceed, what the data set declares: how often the slots
+    are full is part of the cost.
+    """
+
+    num_samples: Annotated[int, Field(ge=1, le=MAX_ROWS)]
+    num_projections: Annotated[int, Field(ge=1, le=_MAX_PROJECTIONS)]
+    architecture: Architecture
+    num_features: Annotated[int, Field(ge=1, le=MAX_FEATURES)]
+    clip_norm: Annotated[float, Field(ge=1e-6, le=1e6)]
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> Self:
+        if self.num_samples > self.capacity:
+            msg = "num_samples must not exceed capacity"
+            raise ValueError(msg)
+        if self.capacity * self.num_projections > _MAX_NOISE_VALUES:
+            msg = "capacity times num_projections must be at most 2^24"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def rows_per_step(self) -> int:
+        """Rows of every step."""
+        return self.num_samples
 
 
 @final
-class DpSwdFeatures:
+class DpSwdFeatures(SampledMechanism):
     """Answers each step with the gradient of a smoothed sliced Wasserstein distance of features.
 
     The distance is between the noised projections of the private features and those of the public
@@ -50,43 +92,20 @@ class DpSwdFeatures:
         [rakotomamonjy:21], algorithm 2, without the gradient through the private features.
     """
 
+    name = "dp-swd-features"
+    specification = DpSwdFeaturesSpec
+    sensitivity = "the rows of one unit, of norm at most R each, move, by their projections"
+    spec: DpSwdFeaturesSpec
+
     def __init__(self, spec: DpSwdFeaturesSpec, space: ImageSpace) -> None:
-        """Keep the public parameters.
-
-        Args:
-            spec: Parameters of the run.
-            space: Public image space of the data set.
-
-        Raises:
-            MalformedRequest: If the architecture does not fit images of this size.
-        """
-        self.spec = spec
-        self.sampling_rate = SamplingRate.at_least(spec.sampling_rate)
-        self.capacity = spec.capacity
+        """See `Mechanism`."""
+        super().__init__(spec, space)
         self.shape = feature_shape(spec, space)
         self._bounds = RowBounds(
             clip_norm=ROW_RADIUS,
             rows_per_unit=spec.max_records_per_unit,
             noise_multiplier=spec.noise_multiplier,
         )
-
-    @property
-    def noise_multiplier(self) -> float:
-        """See `Mechanism`."""
-        return self.spec.noise_multiplier
-
-    @property
-    def rows_per_step(self) -> int:
-        """Rows of every step."""
-        return self.spec.num_samples
-
-    def setup_event(self) -> PrivacyEvent:
-        """Return the one-off cost: none.
-
-        Privacy:
-            Nothing private is read before the first step.
-        """
-        return NoEvent()
 
     def step_event(self) -> PrivacyEvent:
         """Return the cost of one gradient.
@@ -100,12 +119,15 @@ class DpSwdFeatures:
             num_projections=self.spec.num_projections,
             noise_multiplier=self.spec.noise_multiplier,
         )
-        overflow = overflow_probability(
-            self.spec.max_size, self.sampling_rate, self.spec.max_units_per_step
-        )
         return SampledSlicedGaussianEvent(
-            sampling_rate=self.sampling_rate, base=base, overflow_probability=overflow
+            sampling_rate=self.spec.rate,
+            base=base,
+            overflow_probability=self.spec.overflow_probability,
         )
+
+    def requirements(self) -> Requirements:
+        """See `Mechanism`; steps send features."""
+        return replace(super().requirements(), numbers_per_row=self.spec.num_features)
 
     def check_samples(self, samples: Samples) -> None:
         """Refuse features or weights that this run did not declare.
@@ -217,3 +239,30 @@ class DpSwdFeatures:
         slopes_MK = sliced_gradient(noised_MK, values_MK) * self.spec.num_features
         clipped_NF = slopes_MK[:num_samples] @ units_FK.T
         return clip_rows_gradient(rows_NF, ROW_RADIUS, clipped_NF) * step
+
+
+def feature_shape(spec: DpSwdFeaturesSpec, space: ImageSpace) -> FeatureShape:
+    """Return the sizes of the extractor.
+
+    Raises:
+        MalformedRequest: If it does not fit images of this size, or a step would take absurdly
+            long.
+
+    Privacy:
+        Reads the request and public facts only.
+    """
+    try:
+        shape = FeatureShape(
+            architecture=spec.architecture,
+            channels=space.channels,
+            height=space.height,
+            width=space.width,
+            max_level=space.max_level,
+            num_features=spec.num_features,
+        )
+    except ValueError as error:  # its words are about public sizes
+        raise MalformedRequest(str(error)) from None
+    if spec.capacity * shape.multiplications > _MAX_WORK:
+        detail = "capacity, architecture: too much work for one step"
+        raise MalformedRequest(detail)
+    return shape

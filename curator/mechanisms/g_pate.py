@@ -9,12 +9,15 @@ Shape legend: K teachers, k of them at a time, B samples, D pixels, P projection
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final, NoReturn, final
+from dataclasses import replace
+from typing import Annotated, Literal, Self, final
 
 import torch
+from pydantic import Field, model_validator
 from torch import Tensor
 
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.gaussian import GaussianEvent
 from curator.divergences.critic_training import image_gradients
 from curator.divergences.device import compute_device
 from curator.divergences.public_draws import public_normals
@@ -24,84 +27,91 @@ from curator.divergences.teacher_directions import (
     middles_of_winners,
     projected_directions,
 )
-from curator.mechanisms.g_pate_spec import GPateSpec, check_projections
-from curator.mechanisms.specification import check_rows
-from curator.mechanisms.teachers import Taught, Teachers, silent
-from curator.privacy.event import GaussianEvent, NoEvent, PrivacyEvent
+from curator.mechanisms.shard_networks import NetworkState, ShardMechanism, silent
+from curator.mechanisms.specification import refuse_beyond
+from curator.mechanisms.state_size import LABEL_FLOATS, rows_bytes
+from curator.mechanisms.teachers import TeacherSpec, teachers_of
 from curator.privacy.noise import NoiseSource
-from curator.privacy.private import Private, SealedError
+from curator.privacy.private import Private
 from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import Release
-from curator.sanitizer.averaged import release_critic_mean
+from curator.sanitizer.averaged import fine_radius, release_critic_mean
 from curator.sanitizer.post_process import post_process
-from curator.sanitizer.votes import release_votes
+from curator.sanitizer.votes import Ballot, count_scale, release_votes
 
 Directions = Callable[[], Iterator[tuple[Tensor, Tensor]]]
 
+_MAX_PROJECTION = 1 << 24  # entries: pixels times projections
+_MAX_STEP_NUMBERS = 1 << 30  # what all teachers say in a step, bin by bin
+
+
+class GPateSpec(TeacherSpec):
+    """Public parameters of one run; the shared ones are those of `TeacherSpec`.
+
+    Each teacher's direction for each of the B images has length 1 and is projected on
+    `num_projections` P fresh public normal vectors. With `aggregation` "votes" each coordinate is
+    cut to [-C, C], C being `clip_norm`, and falls into one of `num_bins` bins; the noise multiplier
+    is over sqrt(2 B P), the most that one unit moves the counts of a step. With "mean" there are no
+    bins (0), the P coordinates of an image are clipped to norm C together and averaged over
+    teachers; the noise multiplier is over 2 C sqrt(B) / K.
+    """
+
+    num_projections: Annotated[int, Field(ge=1, le=1024)]
+    projection_seed: Annotated[int, Field(ge=0, lt=2**63)]
+    aggregation: Literal["votes", "mean"]
+    num_bins: Annotated[int, Field(ge=0, le=1024)]
+    clip_norm: Annotated[float, Field(ge=1e-6, le=1e6)]
+
+    @model_validator(mode="after")
+    def _check_bins(self) -> Self:
+        if self.aggregation == "mean":
+            if self.num_bins != 0:
+                msg = "num_bins must be 0 where directions are averaged"
+                raise ValueError(msg)
+            fine_radius(self.noise_multiplier)
+            return self
+        if self.num_bins < 2:
+            msg = "num_bins must be at least 2 where teachers vote"
+            raise ValueError(msg)
+        count_scale(self.ballot, self.noise_multiplier)
+        return self
+
+    @property
+    def ballot(self) -> Ballot:
+        """What every teacher is asked in a step: one question a projection of an image."""
+        return Ballot(
+            num_voters=self.num_teachers,
+            num_questions=self.num_samples * self.num_projections,
+            num_options=self.num_bins,
+        )
+
+    def journal_bytes(self, space: ImageSpace) -> int:
+        """Return the bytes of the samples of a step."""
+        return rows_bytes(self.num_samples, space.dimension + LABEL_FLOATS)
+
 
 @final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
-class GPateState:
-    """What a run is between two steps: private teachers, and how many steps there were."""
-
-    taught: Taught
-    num_steps: int
-
-    def __repr__(self) -> str:
-        """Return a constant, whatever is inside."""
-        return "GPateState(<sealed>)"
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        """Refuse: teachers hold private records, as weights.
-
-        Raises:
-            SealedError: Always.
-        """
-        raise SealedError
-
-
-@final
-class GPate:
+class GPate(ShardMechanism):
     """Answers each step with what teachers agree on, projection by projection.
 
     References:
         [long:21], with noise on every bin in place of accounting by the data.
     """
 
-    durability: Final = "replay"
+    name = "g-pate"
+    specification = GPateSpec
+    durability = "replay"
+    sensitivity = (
+        "one of K teachers moves to another bin, or point of norm C, for each of B images, so the "
+        "counts of B P projections move by at most sqrt(2 B P), an average by 2 C sqrt(B) / K"
+    )
+    spec: GPateSpec
 
     def __init__(self, spec: GPateSpec, space: ImageSpace) -> None:
-        """Keep the public parameters.
-
-        Args:
-            spec: Parameters of the run.
-            space: Public image space of the data set.
-
-        Raises:
-            MalformedRequest: If the run would need absurd amounts of memory or time.
-        """
-        check_projections(spec, space)
-        self.spec = spec
-        self._space = space
-        self._teachers = Teachers(spec, space)
-
-    @property
-    def noise_multiplier(self) -> float:
         """See `Mechanism`."""
-        return self.spec.noise_multiplier
-
-    @property
-    def rows_per_step(self) -> int:
-        """Rows of every step: B."""
-        return self.spec.num_samples
-
-    def setup_event(self) -> PrivacyEvent:
-        """Return the one-off cost: none.
-
-        Privacy:
-            Nothing is released before the first step, and teachers are trained within steps.
-        """
-        return NoEvent()
+        super().__init__(spec, space)
+        _check_projections(spec, space)
+        self.networks = teachers_of(spec, space)
 
     def step_event(self) -> PrivacyEvent:
         """Return the cost of one gradient.
@@ -112,41 +122,10 @@ class GPate:
         """
         return GaussianEvent(noise_multiplier=self.spec.noise_multiplier)
 
-    def check_samples(self, samples: Samples) -> None:
-        """Refuse samples of a shape this run did not declare.
-
-        Raises:
-            MalformedRequest: If there are not B rows of the image size with known labels.
-
-        Privacy:
-            Reads the request and public facts only.
-        """
-        num_rows = self.spec.num_samples
-        check_rows(samples, self._space, range(num_rows, num_rows + 1))
-
-    def start(self, batches: Iterable[Private[RecordBatch]]) -> GPateState:
-        """Return teachers that have seen nothing yet.
-
-        Args:
-            batches: Every record once, all batches of one padded shape, no unit split.
-
-        Returns:
-            The state before the first step.
-
-        Privacy:
-            One unit changes one shard. The state is private and is never released.
-        """
-        return GPateState(taught=self._teachers.begin(batches), num_steps=0)
-
     def gradient(
-        self, state: GPateState, samples: Samples, noise: NoiseSource
-    ) -> tuple[GPateState, Release]:
+        self, state: NetworkState, samples: Samples, noise: NoiseSource
+    ) -> tuple[NetworkState, Release]:
         """Train the teachers, release what they agree on, and take it back to pixels.
-
-        Args:
-            state: Of `start`, or of the step before.
-            samples: B rows that passed `check_samples`.
-            noise: Secret randomness.
 
         Returns:
             The next state, and B rows: the directions in which images get less real.
@@ -159,59 +138,33 @@ class GPate:
         References:
             [long:21], algorithm 1.
         """
-        onehot_NL = self._teachers.onehot(samples.labels_N.to(compute_device()))
-        images_ND = samples.images_ND.to(compute_device(), torch.float32)
+        spec, images = self.spec, self.networks.images(samples)
         projection_DP = self._projection(state.num_steps)
-        taught = state.taught
+        following = state
 
         def directions() -> Iterator[tuple[Tensor, Tensor]]:
-            nonlocal taught
-            taught = self._teachers.train(state.taught, images_ND, onehot_NL)
-            start = 0
-            for part in image_gradients(
-                self._teachers.shape, taught.ensemble.critics, images_ND, onehot_NL
-            ):
+            nonlocal following
+            following = self.networks.trained(state, spec.training, spec.optimizer, images)
+            critics, start = following.ensemble.critics, 0
+            for part in image_gradients(self.networks.shape, critics, *images):
                 said = projected_directions(part, projection_DP)
-                yield said, silent(taught, said, start)
+                yield said, silent(state.shards, said, start)
                 start += len(said)
 
-        average = self.spec.aggregation == "mean"
+        average = spec.aggregation == "mean"
         released = (self._average if average else self._votes)(directions, noise)
         agreed = post_process(released, lambda values: self._pixels(values, projection_DP.cpu()))
-        return GPateState(taught=taught, num_steps=state.num_steps + 1), agreed
+        return replace(following, num_steps=state.num_steps + 1), agreed
 
-    def pack(self, state: GPateState) -> dict[str, Tensor]:
-        """Return the teachers and the number of steps; shards are read again.
-
-        Args:
-            state: Of `start`, or of a step.
-
-        Returns:
-            Tensors of public names, shapes and types.
-
-        Privacy:
-            Private values, for the curator's own disk.
-        """
-        steps = torch.tensor([state.num_steps])
-        return {**self._teachers.pack(state.taught), "num_steps": steps}
+    def pack(self, state: NetworkState) -> dict[str, Tensor]:
+        """Return the teachers and the number of steps; shards are read again."""
+        return {**super().pack(state), "num_steps": torch.tensor([state.num_steps])}
 
     def unpack(
         self, tensors: Mapping[str, Tensor], batches: Iterable[Private[RecordBatch]]
-    ) -> GPateState:
-        """Return the state that was packed.
-
-        Args:
-            tensors: Of `pack`.
-            batches: As for `start`, of the same records.
-
-        Returns:
-            The same state, bit for bit.
-
-        Privacy:
-            As for `start`: teacher k is of the shard k that is read again.
-        """
-        taught = self._teachers.unpack(tensors, batches)
-        return GPateState(taught=taught, num_steps=int(tensors["num_steps"]))
+    ) -> NetworkState:
+        """See `StatefulMechanism`."""
+        return self.networks.unpack(tensors, batches, int(tensors["num_steps"]))
 
     def _votes(self, directions: Directions, noise: NoiseSource) -> Release:
         """Return the noised counts of bins: (B P, bins).
@@ -257,7 +210,7 @@ class GPate:
         Privacy:
             Public numbers.
         """
-        size = (self._space.dimension, self.spec.num_projections)
+        size = (self.space.dimension, self.spec.num_projections)
         drawn = public_normals(self.spec.projection_seed, f"step|{step}", size[0] * size[1])
         return drawn.reshape(size).to(compute_device())
 
@@ -272,3 +225,27 @@ class GPate:
             agreed = middles_of_winners(released, spec.clip_norm)
             released = agreed.reshape(spec.num_samples, spec.num_projections)
         return back_projected(released.to(torch.float32), projection_DP)
+
+
+def _check_projections(spec: GPateSpec, space: ImageSpace) -> None:
+    """Refuse projections that would need absurd amounts of memory or time.
+
+    Raises:
+        MalformedRequest: If they would.
+
+    Privacy:
+        Reads the request and public facts only.
+    """
+    said = spec.num_teachers * spec.num_samples * spec.num_projections
+    refuse_beyond(
+        {
+            "num_projections: too many for images of this size": (
+                spec.num_projections * space.dimension,
+                _MAX_PROJECTION,
+            ),
+            "num_teachers, num_samples, num_projections, num_bins: too much work for one step": (
+                said * max(1, spec.num_bins),
+                _MAX_STEP_NUMBERS,
+            ),
+        }
+    )

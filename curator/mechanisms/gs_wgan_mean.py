@@ -6,65 +6,131 @@ is depends on its own shard, on the images sent so far and on public seeds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, final
+from collections.abc import Iterator
+from typing import Annotated, Literal, final
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
-from curator.divergences.critic_training import image_gradients
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.divergences.critic_training import CriticOptimizer, image_gradients
 from curator.divergences.placement import placed_update
-from curator.divergences.progress import told
-from curator.mechanisms.critic_state import CriticData, CriticState
-from curator.mechanisms.gs_wgan_mean_spec import GsWganMeanSpec
-from curator.privacy.event import GaussianEvent, NoEvent, PrivacyEvent
+from curator.mechanisms.shard_networks import (
+    NetworkSizes,
+    NetworkState,
+    ShardMechanism,
+    ShardNetworks,
+    TrainingSizes,
+)
+from curator.mechanisms.specification import MAX_ROWS, Specification
+from curator.mechanisms.state_size import LABEL_FLOATS, rows_bytes
 from curator.privacy.noise import NoiseSource
-from curator.privacy.private import Private
-from curator.privacy.records import ImageSpace, RecordBatch, Samples
+from curator.privacy.records import ImageSpace, Samples
 from curator.privacy.release import Release
-from curator.sanitizer.averaged import release_critic_mean
+from curator.sanitizer.averaged import MAX_CRITICS, release_critic_mean
+
+
+class GsWganMeanSpec(Specification):
+    """Public parameters of one run.
+
+    `num_critics` K shards of `shard_capacity` rows have a critic each; every step has `num_samples`
+    B generated rows, updates every critic `critic_steps` times with `critic_batch` records of its
+    shard, and releases the average of the image gradients, each clipped to `clip_norm`. The first
+    step makes `warm_start_steps` more updates. `noise_multiplier` is over 2 C sqrt(B) / K.
+    """
+
+    num_critics: Annotated[int, Field(ge=1, le=MAX_CRITICS)]
+    shard_capacity: Annotated[int, Field(ge=1, le=MAX_ROWS)]
+    num_samples: Annotated[int, Field(ge=1, le=MAX_ROWS)]
+    clip_norm: Annotated[float, Field(ge=1e-6, le=1e6)]
+    critic: Literal["mlp", "conv"]
+    critic_width: Annotated[int, Field(ge=1, le=1024)]
+    critic_seed: Annotated[int, Field(ge=0, lt=2**63)]
+    critic_batch: Annotated[int, Field(ge=1, le=4096)]
+    critic_steps: Annotated[int, Field(ge=1, le=100)]
+    warm_start_steps: Annotated[int, Field(ge=0, le=10_000)]
+    critic_learning_rate: Annotated[float, Field(gt=0, le=1)]
+    gradient_penalty: Annotated[float, Field(ge=0, le=1e3)]
+
+    @property
+    def networks(self) -> NetworkSizes:
+        """The critics."""
+        return NetworkSizes(
+            word="critic",
+            count=self.num_critics,
+            capacity=self.shard_capacity,
+            kind=self.critic,
+            width=self.critic_width,
+            seed=self.critic_seed,
+        )
+
+    @property
+    def training(self) -> TrainingSizes:
+        """What critics are shown."""
+        return TrainingSizes(
+            batch=self.critic_batch,
+            num_samples=self.num_samples,
+            steps=self.critic_steps,
+            warm_start_steps=self.warm_start_steps,
+        )
+
+    @property
+    def optimizer(self) -> CriticOptimizer:
+        """How critics learn."""
+        return CriticOptimizer(
+            learning_rate=self.critic_learning_rate, penalty=self.gradient_penalty
+        )
+
+    @property
+    def rows_per_step(self) -> int:
+        """Rows of every step: B."""
+        return self.num_samples
+
+    def kept_bytes(self, space: ImageSpace) -> int:
+        """Return the bytes of the shards, and of critics with Adam's moments."""
+        return self.networks.kept_bytes(space)
+
+    def journal_bytes(self, space: ImageSpace) -> int:
+        """Return the bytes of the samples of a step."""
+        return rows_bytes(self.num_samples, space.dimension + LABEL_FLOATS)
+
+
+def critics_of(spec: GsWganMeanSpec, space: ImageSpace) -> ShardNetworks:
+    """Return the critics of a run.
+
+    Raises:
+        MalformedRequest: If the run would need absurd amounts of memory or time.
+
+    Privacy:
+        Reads the request and public facts only.
+    """
+    spec.training.check(spec.networks, space)
+    return ShardNetworks(spec.networks, space)
 
 
 @final
-class GsWganMean:
+class GsWganMean(ShardMechanism):
     """Answers each step with the average over critics of their clipped image gradients.
 
     References:
         [chen:20], with the average of all critics in place of one that is drawn.
     """
 
-    durability: Final = "replay"
+    name = "gs-wgan-mean"
+    specification = GsWganMeanSpec
+    durability = "replay"
+    sensitivity = (
+        "one of K critics changes, and each of B images is clipped to C, so the average over "
+        "critics moves by at most 2 C sqrt(B) / K"
+    )
+    spec: GsWganMeanSpec
 
     def __init__(self, spec: GsWganMeanSpec, space: ImageSpace) -> None:
-        """Keep the public parameters.
-
-        Args:
-            spec: Parameters of the run.
-            space: Public image space of the data set.
-
-        Raises:
-            MalformedRequest: If the run would need absurd amounts of memory or time.
-        """
-        self.spec = spec
-        self.data = CriticData(spec, space)
-
-    @property
-    def noise_multiplier(self) -> float:
         """See `Mechanism`."""
-        return self.spec.noise_multiplier
-
-    @property
-    def rows_per_step(self) -> int:
-        """Rows of every step: B."""
-        return self.spec.num_samples
-
-    def setup_event(self) -> PrivacyEvent:
-        """Return the one-off cost: none.
-
-        Privacy:
-            Nothing is released before the first step, and critics are trained within steps.
-        """
-        return NoEvent()
+        super().__init__(spec, space)
+        self.networks = critics_of(spec, space)
 
     def step_event(self) -> PrivacyEvent:
         """Return the cost of one gradient.
@@ -75,40 +141,10 @@ class GsWganMean:
         """
         return GaussianEvent(noise_multiplier=self.spec.noise_multiplier)
 
-    def check_samples(self, samples: Samples) -> None:
-        """Refuse samples of a shape this run did not declare.
-
-        Raises:
-            MalformedRequest: If there are not B rows of the image size with known labels.
-
-        Privacy:
-            Reads the request and public facts only.
-        """
-        self.data.check_samples(samples)
-
-    def start(self, batches: Iterable[Private[RecordBatch]]) -> CriticState:
-        """Return the shards with critics that have seen nothing yet.
-
-        Args:
-            batches: Every record once, all batches of one padded shape, no unit split.
-
-        Returns:
-            The state before the first step.
-
-        Privacy:
-            One unit changes one shard. The state is private and is never released.
-        """
-        return self.data.start(batches)
-
     def gradient(
-        self, state: CriticState, samples: Samples, noise: NoiseSource
-    ) -> tuple[CriticState, Release]:
+        self, state: NetworkState, samples: Samples, noise: NoiseSource
+    ) -> tuple[NetworkState, Release]:
         """Train every critic on the images, then release what critics together make of them.
-
-        Args:
-            state: Of `start`, or of the step before.
-            samples: B rows that passed `check_samples`.
-            noise: Secret randomness.
 
         Returns:
             The next state, and B noised rows: the average of the gradients of minus the scores.
@@ -121,16 +157,18 @@ class GsWganMean:
             [chen:20], algorithm 1.
         """
         spec = self.spec
-        images = self.data.images(samples)
+        images = self.networks.images(samples)
         following = state
 
         def compute() -> Iterator[Tensor]:
             nonlocal following
-            following = self._trained(state, images)
+            following = self.networks.trained(
+                state, spec.training, spec.optimizer, images, by=placed_update
+            )
             taken_K11 = (state.shards.counts_K > 0).to(torch.float32).reshape(-1, 1, 1)
             critics = following.ensemble.critics
             start = 0
-            for part in image_gradients(self.data.shape, critics, *images):
+            for part in image_gradients(self.networks.shape, critics, *images):
                 taken = taken_K11[start : start + len(part)].to(part.device)
                 yield part * taken  # the critic of an empty shard says nothing
                 start += len(part)
@@ -138,48 +176,9 @@ class GsWganMean:
         release = release_critic_mean(
             compute,
             num_critics=spec.num_critics,
-            shape=(spec.num_samples, self.data.space.dimension),
+            shape=(spec.num_samples, self.space.dimension),
             clip_norm=spec.clip_norm,
             noise_multiplier=spec.noise_multiplier,
             noise=noise,
         )
         return following, release
-
-    def pack(self, state: CriticState) -> dict[str, Tensor]:
-        """Return the critics with Adam's moments; shards are read again.
-
-        Args:
-            state: Of `start`, or of a step.
-
-        Returns:
-            Tensors of public names, shapes and types.
-        """
-        return self.data.pack(state)
-
-    def unpack(
-        self, tensors: Mapping[str, Tensor], batches: Iterable[Private[RecordBatch]]
-    ) -> CriticState:
-        """Return the state that was packed, bit for bit.
-
-        Args:
-            tensors: Of `pack`.
-            batches: As for `start`, of the same records.
-        """
-        return self.data.unpack(tensors, batches)
-
-    def _trained(self, state: CriticState, images: tuple[Tensor, Tensor]) -> CriticState:
-        """Return the state after the updates of one step.
-
-        Privacy:
-            Only ever called inside the sanitizer's guard.
-        """
-        done, spec = state.ensemble.num_updates, self.spec
-        first = spec.warm_start_steps if done == 0 else 0
-        turns = range(done, done + first + spec.critic_steps)
-        every = slice(0, spec.num_critics)
-        batches = (
-            self.data.minibatch(state.shards, f"update|{turn}", images, every)
-            for turn in (told(turns) if first else turns)
-        )
-        ensemble = placed_update(self.data.shape, spec.optimizer, state.ensemble, batches)
-        return CriticState(shards=state.shards, ensemble=ensemble)

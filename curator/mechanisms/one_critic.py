@@ -12,10 +12,12 @@ from typing import final
 
 from torch import Tensor
 
-from curator.divergences.critic_training import Ensemble, image_gradients, update
+from curator.divergences.adam import Ensemble
+from curator.divergences.critic_training import image_gradients, update
 from curator.divergences.placement import placed_update
 from curator.divergences.progress import told
-from curator.mechanisms.critic_state import CriticData, CriticState
+from curator.mechanisms.gs_wgan_mean import GsWganMeanSpec
+from curator.mechanisms.shard_networks import NetworkState, ShardNetworks
 from curator.privacy.noise import NoiseSource
 from curator.privacy.records import Samples
 from curator.privacy.release import Release
@@ -26,19 +28,15 @@ from curator.sanitizer.averaged import release_critic_mean
 class OneCritic:
     """Trains critics in turn and releases what one of them makes of the images."""
 
-    def __init__(self, data: CriticData, per_step: int) -> None:
-        """Keep the public parameters.
-
-        Args:
-            data: Of the run.
-            per_step: How many critics a step updates; divides the number of critics.
-        """
-        self._data = data
+    def __init__(self, networks: ShardNetworks, spec: GsWganMeanSpec, per_step: int) -> None:
+        """Keep the public parameters; `per_step` critics a step divide their number."""
+        self._networks = networks
+        self._spec = spec
         self._per_step = per_step
 
     def step(
-        self, state: CriticState, samples: Samples, noise: NoiseSource, *, index: int, first: int
-    ) -> tuple[CriticState, Release]:
+        self, state: NetworkState, samples: Samples, noise: NoiseSource, *, index: int, first: int
+    ) -> tuple[NetworkState, Release]:
         """Update the critics whose turn it is, then release one critic's gradients.
 
         The given state is used up: rows of critics whose turn it is are replaced in it.
@@ -56,8 +54,8 @@ class OneCritic:
         Privacy:
             The answers of two critics are at most 2 C sqrt(B) apart, whatever the critics are.
         """
-        spec = self._data.spec
-        images = self._data.images(samples)
+        spec = self._spec
+        images = self._networks.images(samples)
         following = state
 
         def compute() -> Iterator[Tensor]:
@@ -66,13 +64,13 @@ class OneCritic:
             critics = following.ensemble.critics
             one = {name: value[index : index + 1] for name, value in critics.items()}
             taken = float(state.shards.counts_K[index] > 0)
-            for part in image_gradients(self._data.shape, one, *images):
+            for part in image_gradients(self._networks.shape, one, *images):
                 yield part * taken  # the critic of an empty shard says nothing
 
         release = release_critic_mean(
             compute,
             num_critics=1,
-            shape=(spec.num_samples, self._data.space.dimension),
+            shape=(spec.num_samples, self._networks.space.dimension),
             clip_norm=spec.clip_norm,
             noise_multiplier=spec.noise_multiplier,
             noise=noise,
@@ -80,34 +78,35 @@ class OneCritic:
         return following, release
 
     def _trained(
-        self, state: CriticState, images: tuple[Tensor, Tensor], first: int
-    ) -> CriticState:
+        self, state: NetworkState, images: tuple[Tensor, Tensor], first: int
+    ) -> NetworkState:
         """Return the state after the updates of one step; what depends on its number is public.
 
         Privacy:
             Only ever called inside the sanitizer's guard.
         """
-        spec, shape = self._data.spec, self._data.shape
+        spec, networks = self._spec, self._networks
         ensemble, step = state.ensemble, state.ensemble.num_updates
         if step == 0:
             warm = (
-                self._data.minibatch(state.shards, f"warm|{turn}", images, slice(None))
+                networks.minibatch(state, f"warm|{turn}", spec.critic_batch, images)
                 for turn in told(range(spec.warm_start_steps))
             )
-            ensemble = placed_update(shape, spec.optimizer, ensemble, warm)
+            ensemble = placed_update(networks.shape, spec.optimizer, ensemble, warm)
         windows = spec.num_critics // self._per_step
         some = slice(first, first + self._per_step)
         batches = (
-            self._data.minibatch(state.shards, f"step|{step}|{turn}", images, some)
+            networks.minibatch(state, f"step|{step}|{turn}", spec.critic_batch, images, some)
             for turn in range(spec.critic_steps)
         )
         done = spec.warm_start_steps + step // windows * spec.critic_steps
-        moved = update(shape, spec.optimizer, _cut(ensemble, some, done), batches)
+        moved = update(networks.shape, spec.optimizer, _cut(ensemble, some, done), batches)
         for name, critics in moved.critics.items():
             ensemble.critics[name][some] = critics
             ensemble.means[name][some] = moved.means[name]
             ensemble.squares[name][some] = moved.squares[name]
-        return CriticState(shards=state.shards, ensemble=replace(ensemble, num_updates=step + 1))
+        counted = replace(ensemble, num_updates=step + 1)
+        return NetworkState(shards=state.shards, ensemble=counted)
 
 
 def _cut(ensemble: Ensemble, some: slice, num_updates: int) -> Ensemble:

@@ -10,89 +10,119 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, NoReturn, final
+from typing import Annotated, Literal, Self, final
 
 import torch
+from pydantic import Field, model_validator
 from torch import Tensor
 
-from curator.divergences.device import compute_device
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.gaussian import GaussianEvent
 from curator.divergences.teacher_votes import opinions
-from curator.mechanisms.pate_gan_spec import PateGanSpec
-from curator.mechanisms.pate_gan_student import Student, Studied
-from curator.mechanisms.specification import check_rows
-from curator.mechanisms.teachers import Taught, Teachers, silent
-from curator.privacy.event import GaussianEvent, NoEvent, PrivacyEvent
+from curator.mechanisms.base import StatefulMechanism
+from curator.mechanisms.pate_gan_student import Student, StudentSizes, Studied
+from curator.mechanisms.shard_networks import NetworkState, silent
+from curator.mechanisms.specification import MAX_ROWS
+from curator.mechanisms.state_size import networks_bytes, rows_bytes
+from curator.mechanisms.teachers import TeacherSpec, teachers_of
 from curator.privacy.noise import NoiseSource
-from curator.privacy.private import Private, SealedError
+from curator.privacy.private import Private, Sealed
 from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import Release
 from curator.sanitizer.post_process import post_process, release_values
-from curator.sanitizer.votes import release_votes
+from curator.sanitizer.votes import Ballot, count_scale, release_votes
+
+
+class PateGanSpec(TeacherSpec):
+    """Public parameters of one run; the shared ones are those of `TeacherSpec`.
+
+    The first `num_labelled` L rows of a step are labelled, with public normal noise of standard
+    deviation `reach` on every pixel. `labels` says how: "absolute" asks whether an image is real,
+    "relative" whether it is more so with the noise added than with it taken away.
+    `noise_multiplier` is over sqrt(L), the most that one unit moves the counts of a step. The
+    student makes `student_steps` updates a step, each with `student_batch` of the questions of the
+    last `pool_steps` steps. `residual` times what each label says beyond what the student expected
+    is added to the answer, in the direction of the image's own noise.
+    """
+
+    num_labelled: Annotated[int, Field(ge=1, le=MAX_ROWS)]
+    labels: Literal["absolute", "relative"]
+    reach: Annotated[float, Field(ge=0, le=2)]
+    student: Literal["mlp", "conv"]
+    student_width: Annotated[int, Field(ge=1, le=1024)]
+    student_seed: Annotated[int, Field(ge=0, lt=2**63)]
+    student_batch: Annotated[int, Field(ge=1, le=4096)]
+    student_steps: Annotated[int, Field(ge=1, le=1000)]
+    student_learning_rate: Annotated[float, Field(gt=0, le=1)]
+    pool_steps: Annotated[int, Field(ge=1, le=10_000)]
+    residual: Annotated[float, Field(ge=0, le=10)]
+
+    @model_validator(mode="after")
+    def _check_labels(self) -> Self:
+        if self.num_labelled > self.num_samples:
+            msg = "num_labelled must not exceed num_samples"
+            raise ValueError(msg)
+        if (self.labels == "relative" or self.residual > 0) and self.reach == 0:
+            msg = "relative labels, and a residual, need a reach above 0"
+            raise ValueError(msg)
+        count_scale(self.ballot, self.noise_multiplier)
+        return self
+
+    @property
+    def ballot(self) -> Ballot:
+        """What every teacher is asked in a step."""
+        return Ballot(num_voters=self.num_teachers, num_questions=self.num_labelled, num_options=1)
+
+    @property
+    def learning(self) -> StudentSizes:
+        """The student."""
+        return StudentSizes(
+            kind=self.student,
+            width=self.student_width,
+            pool=self.pool_steps * self.num_labelled,
+            shown=2 * self.student_batch * self.student_steps,
+        )
+
+    def kept_bytes(self, space: ImageSpace) -> int:
+        """Return the bytes of teachers, of the student, and of the questions it remembers."""
+        sides = 2 if self.labels == "relative" else 1
+        numbers = sides * space.dimension + space.num_classes + 1
+        most = (self.pool_steps + 1) * self.num_labelled  # the oldest go after the newest come
+        student = networks_bytes(self.learning.shape(space), 1) + rows_bytes(most, numbers)
+        return super().kept_bytes(space) + student
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
-class PateGanState:
+class PateGanState(Sealed):
     """What a run is between two steps: private teachers, and a student of what was released."""
 
-    taught: Taught
+    taught: NetworkState
     studied: Studied
-
-    def __repr__(self) -> str:
-        """Return a constant, whatever is inside."""
-        return "PateGanState(<sealed>)"
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        """Refuse: teachers hold private records, as weights.
-
-        Raises:
-            SealedError: Always.
-        """
-        raise SealedError
 
 
 @final
-class PateGan:
+class PateGan(StatefulMechanism):
     """Answers each step with the gradient of a student that saw noisy votes only.
 
     References:
         [jordon:19], with Gaussian noise on the count of one side and no accounting by the data.
     """
 
-    durability: Final = "every-step"  # the student is made of what was released
+    name = "pate-gan"
+    specification = PateGanSpec
+    durability = "every-step"  # the student is made of what was released
+    sensitivity = (
+        "one of K teachers changes its answer to each of L questions, of which one side is "
+        "counted, so the counts move by at most sqrt(L); the student is made of them"
+    )
+    spec: PateGanSpec
 
     def __init__(self, spec: PateGanSpec, space: ImageSpace) -> None:
-        """Keep the public parameters.
-
-        Args:
-            spec: Parameters of the run.
-            space: Public image space of the data set.
-
-        Raises:
-            MalformedRequest: If the run would need absurd amounts of memory or time.
-        """
-        self.spec = spec
-        self._space = space
-        self._teachers = Teachers(spec, space)
-        self._student = Student(spec, space)
-
-    @property
-    def noise_multiplier(self) -> float:
         """See `Mechanism`."""
-        return self.spec.noise_multiplier
-
-    @property
-    def rows_per_step(self) -> int:
-        """Rows of every step: B."""
-        return self.spec.num_samples
-
-    def setup_event(self) -> PrivacyEvent:
-        """Return the one-off cost: none.
-
-        Privacy:
-            Nothing is released before the first step, and teachers are trained within steps.
-        """
-        return NoEvent()
+        super().__init__(spec, space)
+        self.networks = teachers_of(spec, space)
+        self._student = Student(spec, space)
 
     def step_event(self) -> PrivacyEvent:
         """Return the cost of one gradient.
@@ -103,41 +133,18 @@ class PateGan:
         """
         return GaussianEvent(noise_multiplier=self.spec.noise_multiplier)
 
-    def check_samples(self, samples: Samples) -> None:
-        """Refuse samples of a shape this run did not declare.
-
-        Raises:
-            MalformedRequest: If there are not B rows of the image size with known labels.
-
-        Privacy:
-            Reads the request and public facts only.
-        """
-        num_rows = self.spec.num_samples
-        check_rows(samples, self._space, range(num_rows, num_rows + 1))
-
     def start(self, batches: Iterable[Private[RecordBatch]]) -> PateGanState:
         """Return teachers and a student that have seen nothing yet.
-
-        Args:
-            batches: Every record once, all batches of one padded shape, no unit split.
-
-        Returns:
-            The state before the first step.
 
         Privacy:
             One unit changes one shard. The state is private and is never released.
         """
-        return PateGanState(taught=self._teachers.begin(batches), studied=self._student.begin())
+        return PateGanState(taught=self.networks.start(batches), studied=self._student.begin())
 
     def gradient(
         self, state: PateGanState, samples: Samples, noise: NoiseSource
     ) -> tuple[PateGanState, Release]:
         """Train the teachers, release their noised votes to the student, and answer from it.
-
-        Args:
-            state: Of `start`, or of the step before.
-            samples: B rows that passed `check_samples`.
-            noise: Secret randomness.
 
         Returns:
             The next state, and B rows: the gradients of minus the student's scores, with what the
@@ -151,19 +158,19 @@ class PateGan:
             [jordon:19], algorithm 1.
         """
         spec = self.spec
-        onehot_NL = self._teachers.onehot(samples.labels_N.to(compute_device()))
-        images_ND = samples.images_ND.to(compute_device(), torch.float32)
+        images_ND, onehot_NL = self.networks.images(samples)
         asked = self._student.questions(state.studied.num_steps, images_ND, onehot_NL)
         taught = state.taught
 
         def compute() -> Iterator[Tensor]:
             nonlocal taught
-            taught = self._teachers.train(state.taught, images_ND, onehot_NL)
+            images = images_ND, onehot_NL
+            taught = self.networks.trained(state.taught, spec.training, spec.optimizer, images)
             last = taught.ensemble.num_updates - 1
-            shown = self._teachers.lesson(taught.shards, last, images_ND, onehot_NL)
+            shown = self.networks.minibatch(taught, f"update|{last}", spec.teacher_batch, images)
             start = 0
-            for said in opinions(self._teachers.shape, taught.ensemble.critics, asked, shown):
-                yes = said & ~silent(taught, said, start)
+            for said in opinions(self.networks.shape, taught.ensemble.critics, asked, shown):
+                yes = said & ~silent(taught.shards, said, start)
                 yield torch.where(yes, 0, -1)
                 start += len(said)
 
@@ -178,32 +185,14 @@ class PateGan:
     def pack(self, state: PateGanState) -> dict[str, Tensor]:
         """Return teachers, student and its questions; shards are read again.
 
-        Args:
-            state: Of `start`, or of a step.
-
-        Returns:
-            Tensors of public names and types, of shapes that the number of steps decides.
-
-        Privacy:
-            Private values, for the curator's own disk.
+        The number of steps decides the shapes of the questions.
         """
-        return {**self._teachers.pack(state.taught), **self._student.pack(state.studied)}
+        return {**self.networks.pack(state.taught), **self._student.pack(state.studied)}
 
     def unpack(
         self, tensors: Mapping[str, Tensor], batches: Iterable[Private[RecordBatch]]
     ) -> PateGanState:
-        """Return the state that was packed.
-
-        Args:
-            tensors: Of `pack`.
-            batches: As for `start`, of the same records.
-
-        Returns:
-            The same state, bit for bit.
-
-        Privacy:
-            As for `start`: teacher k is of the shard k that is read again.
-        """
+        """See `StatefulMechanism`."""
         return PateGanState(
-            taught=self._teachers.unpack(tensors, batches), studied=self._student.unpack(tensors)
+            taught=self.networks.unpack(tensors, batches), studied=self._student.unpack(tensors)
         )

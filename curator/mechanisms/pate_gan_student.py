@@ -8,23 +8,63 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import final
+from typing import TYPE_CHECKING, Literal, final
 
 import torch
 from torch import Tensor
 
-from curator.divergences.critic_training import Ensemble
-from curator.divergences.critics import initial_critics, public_uniforms
+from curator.divergences.adam import Ensemble
+from curator.divergences.critics import CriticShape, initial_critics, public_uniforms
 from curator.divergences.device import compute_device
 from curator.divergences.packed import pack_ensemble, unpack_ensemble
 from curator.divergences.public_draws import public_normals
 from curator.divergences.student import Answered, student_gradients, student_logits, teach
 from curator.divergences.teacher_votes import Questions
-from curator.mechanisms.pate_gan_spec import PateGanSpec, student_shape
+from curator.mechanisms.shard_networks import network_shape
+from curator.mechanisms.specification import refuse_beyond
 from curator.privacy.records import ImageSpace
 
+if TYPE_CHECKING:
+    from curator.mechanisms.pate_gan import PateGanSpec
+
+_MAX_POOL = 1 << 26  # pixels of the questions that a student remembers
+_MAX_STUDENT_WORK = 1 << 36  # multiplications of a step
 _PREFIX = "student."
 _SLOPES = {"absolute": 4.0, "relative": 2.0}  # a share's slope is a quarter of its logit's
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StudentSizes:
+    """A network that remembers `pool` questions and is shown `shown` of them a step."""
+
+    kind: Literal["mlp", "conv"]
+    width: int
+    pool: int
+    shown: int
+
+    def shape(self, space: ImageSpace) -> CriticShape:
+        """Return the sizes of the network.
+
+        Raises:
+            MalformedRequest: If it would need absurd amounts of memory or time.
+
+        Privacy:
+            Reads the request and public facts only.
+        """
+        shape = network_shape(self.kind, self.width, space)
+        refuse_beyond(
+            {
+                "num_labelled, pool_steps: too many images of this size": (
+                    self.pool * space.dimension,
+                    _MAX_POOL,
+                ),
+                "student_batch, student_steps: too much work for one step": (
+                    self.shown * shape.multiplications,
+                    _MAX_STUDENT_WORK,
+                ),
+            }
+        )
+        return shape
 
 
 @final
@@ -44,16 +84,12 @@ class Student:
     def __init__(self, spec: PateGanSpec, space: ImageSpace) -> None:
         """Keep the public parameters.
 
-        Args:
-            spec: Parameters of the run.
-            space: Public image space of the data set.
-
         Raises:
             MalformedRequest: If the student would need absurd amounts of memory or time.
         """
         self._spec = spec
         self._space = space
-        self._shape = student_shape(spec, space)
+        self._shape = spec.learning.shape(space)
 
     def begin(self) -> Studied:
         """Return a student that has learnt nothing."""
@@ -69,13 +105,7 @@ class Student:
         return Studied(network=Ensemble.start(network), pool=pool, num_steps=0)
 
     def questions(self, step: int, images_ND: Tensor, onehot_NL: Tensor) -> Questions:
-        """Return what teachers are asked in a step.
-
-        Args:
-            step: Steps before it.
-            images_ND: Generated images of the step.
-            onehot_NL: Their labels.
-        """
+        """Return what teachers are asked in the step after `step` others."""
         spec = self._spec
         first_LD = images_ND[: spec.num_labelled]
         drawn = public_normals(spec.student_seed, f"reach|{step}", first_LD.numel())
@@ -102,7 +132,7 @@ class Student:
         shares_L = (counts_L1[:, 0] / spec.num_teachers).to(asked.firsts_ND.device, torch.float32)
         expected_L = student_logits(self._shape, before.network.critics, asked).sigmoid()
         fresh = Answered(asked=asked, shares_N=shares_L.clamp(0, 1))
-        pool = _joined(before.pool, fresh, self._most)
+        pool = _joined(before.pool, fresh, self._spec.learning.pool)
         network = teach(
             self._shape,
             spec.student_learning_rate,
@@ -137,11 +167,7 @@ class Student:
         return rows_ND
 
     def pack(self, studied: Studied) -> dict[str, Tensor]:
-        """Return network and questions as tensors of the processor, whose names begin alike.
-
-        Args:
-            studied: The student.
-        """
+        """Return network and questions as tensors of the processor, whose names begin alike."""
         asked = studied.pool.asked
         kept = {"firsts": asked.firsts_ND, "onehot": asked.onehot_NL}
         if asked.seconds_ND is not None:
@@ -154,11 +180,7 @@ class Student:
         return {_PREFIX + name: value for name, value in tensors.items()}
 
     def unpack(self, tensors: Mapping[str, Tensor]) -> Studied:
-        """Return the student that was packed.
-
-        Args:
-            tensors: Of `pack`, among others.
-        """
+        """Return the student that was packed, perhaps among other tensors."""
         own = {
             name.removeprefix(_PREFIX): value
             for name, value in tensors.items()
@@ -175,10 +197,6 @@ class Student:
             pool=Answered(asked=asked, shares_N=kept["pool.shares"]),
             num_steps=int(own["num_steps"]),
         )
-
-    @property
-    def _most(self) -> int:
-        return self._spec.pool_steps * self._spec.num_labelled
 
     def _lessons(self, pool: Answered, step: int) -> Iterator[Answered]:
         """Yield the questions of each update, picked by public numbers."""

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Self
 
 import torch
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from curator.accounting.overflow import overflow_probability
 from curator.errors import MalformedRequest
-from curator.privacy.event import MAX_NOISE_MULTIPLIER, MIN_NOISE_MULTIPLIER
+from curator.privacy.event import MAX_NOISE_MULTIPLIER, MIN_NOISE_MULTIPLIER, SamplingRate
 from curator.privacy.records import ImageSpace, Samples
 from curator.sanitizer.lattice import lattice_radius
 
 MAX_ROWS = 1 << 16
+_MAX_UNITS = 1 << 32
 
 
 def _leaves_a_lattice(noise_multiplier: float) -> float:
@@ -32,18 +35,23 @@ class Specification(BaseModel):
     """Public parameters of one mechanism, fixed when a run opens.
 
     Nothing is converted, no unknown field is accepted, no number may be infinite or NaN, and
-    nothing that carries privacy has a default.
+    nothing that carries privacy has a default. `noise_multiplier` is noise standard deviation over
+    the sensitivity of what is noised, which each specification says.
     """
 
     model_config = ConfigDict(
         frozen=True, strict=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True
     )
 
+    noise_multiplier: NoiseMultiplier
+
+    @property
+    def rows_per_step(self) -> int | None:
+        """Rows that every step must have; None when any number will do."""
+        return None
+
     def kept_bytes(self, space: ImageSpace) -> int:  # noqa: ARG002 - one signature
         """Return the bytes that an open run keeps between its steps, at most.
-
-        Args:
-            space: Public image space of the data set.
 
         Privacy:
             A sum of public numbers.
@@ -53,20 +61,67 @@ class Specification(BaseModel):
     def journal_bytes(self, space: ImageSpace) -> int:  # noqa: ARG002 - one signature
         """Return the bytes of one step's samples, where they are kept on the disk for a while.
 
-        Args:
-            space: Public image space of the data set.
-
         Privacy:
             A product of public numbers.
         """
         return 0
 
 
-def canonical_json(specification: Specification) -> str:
-    """Return the one text of a specification: sorted keys, no blanks; what the ledger stores.
+class SampledSpecification(Specification):
+    """With Poisson samples of `sampling_rate`, each padded to `capacity` rows."""
+
+    sampling_rate: Annotated[float, Field(gt=0, le=1)]
+    capacity: Annotated[int, Field(ge=1, le=MAX_ROWS)]
+
+    @property
+    def rate(self) -> SamplingRate:
+        """The rate that is drawn and charged."""
+        return SamplingRate.at_least(self.sampling_rate)
+
+
+class BoundedSpecification(SampledSpecification):
+    """With samples that may not fit their places, which is part of the cost.
+
+    `max_size` units and `max_records_per_unit` repeat, or exceed, what the data set declares.
+    """
+
+    max_size: Annotated[int, Field(ge=1, le=_MAX_UNITS)]
+    max_records_per_unit: Annotated[int, Field(ge=1, le=MAX_ROWS)]
+
+    @model_validator(mode="after")
+    def _check_unit_fits(self) -> Self:
+        if self.max_records_per_unit > self.capacity:
+            msg = "max_records_per_unit must not exceed capacity"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def max_units_per_sample(self) -> int:
+        """Units that always fit; of more, the rest is left out."""
+        return self.capacity // self.max_records_per_unit
+
+    @property
+    def overflow_probability(self) -> float:
+        """At least the probability that no further unit fits, for the most units there may be."""
+        return overflow_probability(self.max_size, self.rate, self.max_units_per_sample)
+
+
+def refuse_beyond(limits: Mapping[str, tuple[int, int]]) -> None:
+    """Refuse what would need absurd amounts of memory or time.
 
     Args:
-        specification: Parsed parameters.
+        limits: What is wanted and the most of it, by what to say of more.
+
+    Raises:
+        MalformedRequest: If more is wanted.
+    """
+    for detail, (wanted, most) in limits.items():
+        if wanted > most:
+            raise MalformedRequest(detail)
+
+
+def canonical_json(specification: Specification) -> str:
+    """Return the one text of a specification: sorted keys, no blanks; what the ledger stores.
 
     Returns:
         ASCII JSON that parses back to an equal specification.

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from curator.accounting.cost import event_cost
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.data.capacity import enough_rows
-from curator.mechanisms.mechanism import ReleasedOnceMechanism, SampledMechanism, ServedMechanism
+from curator.mechanisms.base import Kind, ServedMechanism
 from curator.planning.noise import noise_that_would_do
 from curator.planning.pricing import Limits, Price
-from curator.privacy.event import GaussianEvent, SampledGaussianEvent
 from curator.service.steward_policy import StewardPolicy
 
 _TOO_MUCH_NOISE: Final = 1.1
@@ -111,7 +112,7 @@ def _few(planned: Planned) -> Iterator[str]:
 
 
 def _released_once(planned: Planned) -> Iterator[str]:
-    if isinstance(planned.mechanism, ReleasedOnceMechanism) and planned.num_steps > 1:
+    if planned.mechanism.kind is Kind.RELEASED_ONCE and planned.num_steps > 1:
         yield "only the one release is charged: its steps are free, however many"
 
 
@@ -165,20 +166,20 @@ def _less_noise(planned: Planned, parse: Callable[[float], ServedMechanism]) -> 
 
 def _capacity(planned: Planned) -> Iterator[str]:
     """Say that most rows of a padded batch are empty, or that samples are cut."""
-    mechanism = planned.mechanism
-    if not isinstance(mechanism, SampledMechanism):
+    samples = planned.mechanism.requirements().samples
+    if samples is None or samples.before_all is not None:
         return
     facts = planned.limits.facts
-    mean = float(mechanism.sampling_rate) * facts.nominal_size * (facts.max_records_per_group or 1)
+    mean = float(samples.rate) * facts.nominal_size * (facts.max_records_per_group or 1)
     enough = enough_rows(mean)
-    if mechanism.capacity > _SPARE * enough:
+    if samples.capacity > _SPARE * enough:
         yield (
-            f"capacity {mechanism.capacity:,} is far above the rate, which needs about "
+            f"capacity {samples.capacity:,} is far above the rate, which needs about "
             f"{enough:,}: every step computes the empty rows too"
         )
-    elif mechanism.capacity < mean:
+    elif samples.capacity < mean:
         yield (
-            f"capacity {mechanism.capacity:,} is below the expected {mean:,.0f} rows of a sample: "
+            f"capacity {samples.capacity:,} is below the expected {mean:,.0f} rows of a sample: "
             "most samples are cut"
         )
 

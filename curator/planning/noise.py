@@ -9,8 +9,8 @@ from typing import Final
 
 from curator.accounting.calibrate import least_noise_near
 from curator.errors import MalformedRequest, Refusal
+from curator.mechanisms.base import ServedMechanism
 from curator.mechanisms.catalogue import MAX_PARAMETER_BYTES
-from curator.mechanisms.mechanism import ServedMechanism
 from curator.planning.pricing import Limits, Price
 
 LEAST: Final = 0.01

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from curator.errors import MalformedRequest
 from curator.ledger.ledger import Account, Statement
+from curator.mechanisms.base import ServedMechanism
 from curator.mechanisms.catalogue import parse_mechanism
-from curator.mechanisms.mechanism import ServedMechanism
 from curator.planning.advice import Planned, advice
 from curator.planning.noise import noise_for, with_noise
 from curator.planning.pricing import Limits, Price
@@ -91,7 +91,7 @@ def plan_run(
         mechanism = parse_mechanism(request.mechanism, request.parameters_json, facts.space)
     check_policy(mechanism, facts)
     limits.policy.check_mechanism(request.mechanism, mechanism)
-    check_step_size(context, mechanism, facts.space)
+    check_step_size(context, mechanism)
     price = Price.of(mechanism)
     planned = Planned(
         limits=limits,

@@ -13,7 +13,7 @@ from curator.accounting.cost import Cost, event_cost
 from curator.accounting.rule import BudgetRule
 from curator.errors import MalformedRequest
 from curator.ledger.ledger import NOTHING, Account, DatasetState, DatasetStatus
-from curator.mechanisms.mechanism import ServedMechanism
+from curator.mechanisms.base import ServedMechanism
 from curator.privacy.budget import Budget
 from curator.privacy.event import MAX_STEPS
 from curator.privacy.facts import DatasetFacts

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from concurrent.futures import Executor
 
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.none import NoEvent
 from curator.accounting.pld import pld_epsilon
-from curator.privacy.event import NoEvent, PrivacyEvent
 
 
 def epsilon_alone(

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 from curator.errors import MalformedRequest
-from curator.mechanisms.mechanism import ServedMechanism
+from curator.mechanisms.base import ServedMechanism
 from curator.planning.noise import LEAST, MOST, noise_for
 from curator.planning.pricing import Limits, Price
 

@@ -19,6 +19,24 @@ class SealedError(TypeError):
         super().__init__("a private value cannot be printed, compared, iterated, copied or pickled")
 
 
+class Sealed:
+    """Base of what holds private values among others: it is never printed or serialised."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Return a constant, whatever is inside."""
+        return f"{type(self).__name__}(<sealed>)"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuse: private values are never serialised.
+
+        Raises:
+            SealedError: Always.
+        """
+        raise SealedError
+
+
 @final
 class Private(Generic[T_co]):
     """Hold one private value; only mechanisms and the sanitizer may unseal it."""

@@ -17,7 +17,12 @@ from curator.errors import (
     Unavailable,
 )
 from curator.ledger.problems import HolderLost, LedgerConflict
-from curator.mechanisms.kinds import is_released_once, is_sampled, is_stateful
+from curator.mechanisms.base import (
+    Kind,
+    ReleasedOnceMechanism,
+    SampledMechanism,
+    StatefulMechanism,
+)
 from curator.privacy.records import Samples
 from curator.privacy.release import Release
 from curator.service.caller import Caller
@@ -95,7 +100,7 @@ def release_gradient(context: Context, caller: Caller, request: StepRequest) -> 
         context.kept.note(live, request.step)
         spent_and_cap = live.spent_epsilon, live.cap_epsilon
         before = live.claims.get(request.step - 1)
-    if before is not None and is_stateful(live.mechanism):
+    if before is not None and live.mechanism.kind is Kind.STATEFUL:
         wait([before.answer])  # for its state; no place is taken meanwhile
     try:
         with working_for(live.analyst):
@@ -268,15 +273,15 @@ def _gradient(context: Context, live: LiveRun, request: StepRequest) -> Release:
         CuratorError: If a mechanism has not what it needs: its one release, or its state.
     """
     mechanism, samples = live.mechanism, request.samples
-    if is_stateful(mechanism):  # first: some of these sample, too
+    if isinstance(mechanism, StatefulMechanism):
         if live.held is None:
             raise CuratorError
         return live.held.step(request.step, mechanism, live.records, samples, context.noise)
-    if is_sampled(mechanism):
+    if isinstance(mechanism, SampledMechanism):
         records = live.records.poisson_batch(
-            mechanism.sampling_rate, mechanism.capacity, context.noise
+            mechanism.spec.rate, mechanism.spec.capacity, context.noise
         )
         return mechanism.gradient(samples, records, context.noise)
-    if live.released is None or not is_released_once(mechanism):
+    if live.released is None or not isinstance(mechanism, ReleasedOnceMechanism):
         raise CuratorError
     return mechanism.gradient(samples, live.released)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from curator.errors import MalformedRequest, RunClosed, Unavailable, UnknownRun
 from curator.ledger.ledger import RunState
 from curator.ledger.problems import HolderAlive
-from curator.mechanisms.kinds import is_released_once
+from curator.mechanisms.base import Kind
 from curator.privacy.release import Release
 from curator.sanitizer.stored import decode_release
 from curator.service.caller import Caller
@@ -54,6 +54,6 @@ def download_release(context: Context, caller: Caller, run_id: str) -> tuple[Run
         live = live_run(context, caller, run_id)  # closes it if it was lost with its process
     except HolderAlive:  # another curator
         raise Unavailable(_MAKING) from None
-    if not is_released_once(live.mechanism):  # what was charged is a state's
+    if live.mechanism.kind is not Kind.RELEASED_ONCE:  # what was charged is a state's
         raise MalformedRequest(_NONE)
     raise Unavailable  # it was kept just now

@@ -6,8 +6,8 @@ import re
 
 from curator.errors import RunClosed, UnknownRun
 from curator.ledger.ledger import RunState
+from curator.mechanisms.base import Kind
 from curator.mechanisms.catalogue import parse_mechanism
-from curator.mechanisms.kinds import is_released_once, is_stateful
 from curator.privacy.facts import DatasetFacts
 from curator.sanitizer.stored import decode_release
 from curator.service.caller import Caller
@@ -106,13 +106,13 @@ def _adopt(context: Context, state: RunState) -> LiveRun:
     context.served(state.dataset).check_in_service()
     state = context.ledger.adopt_run(state.run_id, context.holder)
     live = make_live(context, state)
-    if is_released_once(live.mechanism) and live.released is None:
+    if live.mechanism.kind is Kind.RELEASED_ONCE and live.released is None:
         context.ledger.close_run(
             state.run_id, context.holder, state.epoch, state.used, "release lost in a crash"
         )
         msg = "its one release was lost in a crash; what was charged is never noised again for free"
         raise RunClosed(msg)
-    if is_stateful(live.mechanism) and live.held is None:
+    if live.mechanism.kind is Kind.STATEFUL and live.held is None:
         context.ledger.close_run(
             state.run_id, context.holder, state.epoch, state.used, "state lost"
         )
@@ -146,7 +146,7 @@ def make_live(context: Context, state: RunState) -> LiveRun:
         records=context.records_of(state.dataset),
         policy=StewardPolicy.of(context.ledger.dataset(state.dataset)),
         mechanism=mechanism,
-        held=_held(context, state) if is_stateful(mechanism) else None,
+        held=_held(context, state) if mechanism.kind is Kind.STATEFUL else None,
         released=None if payload is None else decode_release(payload),
         spent_epsilon=statement.spent_epsilon,
         cap_epsilon=statement.cap,

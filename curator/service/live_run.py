@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from curator.data.sampling import PrivateRecords
-from curator.mechanisms.mechanism import ServedMechanism
+from curator.mechanisms.base import ServedMechanism
 from curator.privacy.facts import DatasetFacts
 from curator.privacy.records import Samples
 from curator.privacy.release import Release

@@ -13,13 +13,13 @@ from typing import Final
 from curator.errors import CuratorError, DatasetOutOfService, LedgerUnavailable, Refusal, RunClosed
 from curator.ledger.ledger import DatasetStatus
 from curator.ledger.problems import HolderLost
-from curator.mechanisms.mechanism import ReleasedOnceMechanism
+from curator.mechanisms.base import ReleasedOnceMechanism
 from curator.privacy.private import Private
 from curator.privacy.records import RecordBatch
 from curator.sanitizer.stored import encode_release
 from curator.service.context import Context
 from curator.service.live_run import LiveRun
-from curator.state.private_batches import setup_batches
+from curator.state.private_batches import private_batches
 
 FAILED: Final = "the one release failed"
 _LOOK_SECONDS: Final = 1.0  # between two looks at what other curators wrote into the ledger
@@ -55,7 +55,7 @@ def make_release(context: Context, live: LiveRun, mechanism: ReleasedOnceMechani
         give_up(context, live, FAILED)
         raise
     try:
-        batches = setup_batches(mechanism, live.records, context.noise)
+        batches = private_batches(mechanism, live.records, context.noise)
         release = mechanism.setup(_while_wanted(context, live, batches), context.noise)
         _check_wanted(context, live)
         _keep(context, live, encode_release(release))

@@ -13,8 +13,8 @@ from curator.errors import (
     UnknownRun,
 )
 from curator.ledger.ledger import RunOpening, RunState
+from curator.mechanisms.base import Kind, ReleasedOnceMechanism
 from curator.mechanisms.catalogue import canonical_json, parse_mechanism
-from curator.mechanisms.kinds import is_released_once
 from curator.privacy.event import check_num_steps
 from curator.service.caller import Caller
 from curator.service.context import Context
@@ -98,7 +98,7 @@ def _declared(context: Context, caller: Caller, request: RunRequest) -> tuple[st
     state = context.ledger.dataset(request.dataset)
     policy = StewardPolicy.of(state)
     policy.check_mechanism(request.mechanism, mechanism)
-    check_step_size(context, mechanism, dataset.facts.space)
+    check_step_size(context, mechanism)
     try:
         check_num_steps(request.num_steps)
     except ValueError as error:
@@ -122,7 +122,7 @@ def _declared(context: Context, caller: Caller, request: RunRequest) -> tuple[st
         if existing is None:
             _check_number(context, policy, opening, state.rule)
             check_state(context, caller.name, mechanism.spec, dataset.facts.space)
-            live = _begun(context, opening, makes_release=is_released_once(mechanism))
+            live = _begun(context, opening, makes_release=mechanism.kind is Kind.RELEASED_ONCE)
     return opening.run_id, live
 
 
@@ -149,7 +149,7 @@ def _prepare(context: Context, live: LiveRun) -> None:
         CuratorError: If it could not be made, or not be charged; the run is closed.
         Unavailable: If the curator is being taken down; nothing was charged.
     """
-    if not is_released_once(live.mechanism):
+    if not isinstance(live.mechanism, ReleasedOnceMechanism):
         return
     places = context.executor if context.preparing is None else context.preparing
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from curator.mechanisms.kinds import is_sampled
 from curator.service.context import Context
 
 
@@ -19,7 +18,7 @@ def prepare_step(context: Context, run_id: str) -> None:
     live = context.live_runs.get(run_id)
     if live is None or live.used >= live.num_steps:
         return
-    mechanism = live.mechanism
-    if is_sampled(mechanism):
+    samples = live.mechanism.requirements().samples
+    if samples is not None and samples.before_all is None:
         with suppress(Exception):  # the answer is on its way, and the next step can do without
-            live.records.draw_ahead(mechanism.sampling_rate, mechanism.capacity, context.noise)
+            live.records.draw_ahead(samples.rate, samples.capacity, context.noise)

@@ -5,21 +5,18 @@ from __future__ import annotations
 from typing import Final
 
 from curator.errors import MalformedRequest
-from curator.mechanisms.kinds import numbers_of_row
-from curator.mechanisms.mechanism import ServedMechanism
-from curator.privacy.records import ImageSpace
+from curator.mechanisms.base import ServedMechanism
 from curator.service.context import Context
 
 _ENVELOPE_BYTES: Final = 4096  # of a request, around its numbers
 
 
-def check_step_size(context: Context, mechanism: ServedMechanism, space: ImageSpace) -> None:
+def check_step_size(context: Context, mechanism: ServedMechanism) -> None:
     """Refuse a run whose steps would all be refused for their size.
 
     Args:
         context: With the limits of this curator.
         mechanism: Of the run.
-        space: Of the data set.
 
     Raises:
         MalformedRequest: If a step has too many rows, or too many bytes.
@@ -27,7 +24,7 @@ def check_step_size(context: Context, mechanism: ServedMechanism, space: ImageSp
     rows = mechanism.rows_per_step
     if rows is None:
         return
-    bytes_of_row = 4 * numbers_of_row(mechanism, space) + 8
+    bytes_of_row = 4 * mechanism.requirements().numbers_per_row + 8
     fitting = (context.max_request_bytes - _ENVELOPE_BYTES) // bytes_of_row
     most = min(context.max_samples, fitting)
     if rows > most:

@@ -11,9 +11,8 @@ from curator.accounting.cost import Cost
 from curator.accounting.rule import BudgetRule
 from curator.errors import PolicyRefused
 from curator.ledger.records import DatasetState, RunOpening, allotment_rule
+from curator.mechanisms.base import ServedMechanism
 from curator.mechanisms.catalogue import mechanism_names
-from curator.mechanisms.kinds import least_noise_multiplier, samples_of
-from curator.mechanisms.mechanism import ServedMechanism
 from curator.privacy.event import SamplingRate
 from curator.validation_errors import in_plain_words
 
@@ -155,18 +154,18 @@ class StewardPolicy(BaseModel):
         if self.mechanisms is not None and name not in self.mechanisms:
             yield f"mechanisms are {', '.join(self.mechanisms)}"
         least = self.min_noise_multiplier
-        if least is not None and least_noise_multiplier(mechanism) < least:
+        if least is not None and mechanism.least_noise_multiplier < least:
             yield f"min_noise_multiplier is {least:g}"
         rows = mechanism.rows_per_step
         if self.max_images is not None and rows is not None and rows > self.max_images:
             yield f"max_images is {self.max_images}"
-        samples = samples_of(mechanism)
+        samples = mechanism.requirements().samples
         if samples is None:
             return
         rate = self.max_sampling_rate
-        if rate is not None and samples[0].exact > SamplingRate.at_least(rate).exact:
+        if rate is not None and samples.rate.exact > SamplingRate.at_least(rate).exact:
             yield f"max_sampling_rate is {rate:g}"
-        if self.max_capacity is not None and samples[1] > self.max_capacity:
+        if self.max_capacity is not None and samples.capacity > self.max_capacity:
             yield f"max_capacity is {self.max_capacity}"
 
 

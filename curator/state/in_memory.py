@@ -11,7 +11,7 @@ import threading
 from typing import Any, final
 
 from curator.data.sampling import PrivateRecords
-from curator.mechanisms.mechanism import StatefulMechanism
+from curator.mechanisms.base import StatefulMechanism
 from curator.privacy.noise import NoiseSource
 from curator.privacy.records import Samples
 from curator.privacy.release import Release

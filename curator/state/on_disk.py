@@ -21,7 +21,7 @@ from safetensors.torch import load, save_file
 from torch import Tensor
 
 from curator.data.sampling import PrivateRecords
-from curator.mechanisms.mechanism import StatefulMechanism
+from curator.mechanisms.base import StatefulMechanism
 from curator.privacy.noise import NoiseSource
 from curator.privacy.records import Samples
 from curator.state.journal import Journal, JournalEntry

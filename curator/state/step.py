@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from curator.mechanisms.kinds import is_numbered
-from curator.mechanisms.mechanism import StatefulMechanism
+from curator.mechanisms.base import StatefulMechanism
 from curator.privacy.noise import NoiseSource
 from curator.privacy.records import Samples
 from curator.privacy.release import Release
@@ -23,6 +22,4 @@ def state_step(
         samples: What it asks.
         noise: Secret randomness.
     """
-    if is_numbered(mechanism):
-        state = mechanism.numbered(state, step)
-    return mechanism.gradient(state, samples, noise)
+    return mechanism.gradient(mechanism.numbered(state, step), samples, noise)

@@ -11,6 +11,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from curator.accounting.events.none import NoEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.clock import utc_now
 from curator.errors import BudgetExhausted, CuratorError, PolicyRefused, StepOutOfOrder
 from curator.identity.certificates import create_certificates
@@ -21,7 +23,7 @@ from curator.ledger.entries import CapLowered, PolicySet, ShareSet
 from curator.ledger.ledger import DatasetRegistration, RunOpening
 from curator.ledger.memory import MemoryLedger
 from curator.privacy.budget import REHEARSAL_EPSILON
-from curator.privacy.event import NoEvent, SampledGaussianEvent, SamplingRate
+from curator.privacy.event import SamplingRate
 from curator.rest.app import create_app
 from curator.rest.server import RestConfig, RestServer
 from curator.service.caller import Role

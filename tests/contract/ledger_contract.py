@@ -11,6 +11,7 @@ from itertools import pairwise
 import pytest
 
 from curator.accounting.cost import event_cost
+from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.rule import BudgetRule
 from curator.errors import BudgetExhausted, UnknownDataset, UnknownRun
 from curator.ledger.chain import GENESIS
@@ -18,7 +19,6 @@ from curator.ledger.entries import ShareSet
 from curator.ledger.export import export_jsonl, verify_export
 from curator.ledger.ledger import DatasetExists, Ledger, LedgerConflict, RunExists
 from curator.privacy.budget import Budget
-from curator.privacy.event import GaussianEvent
 from tests.contract.decision_contract import DecisionContract
 from tests.contract.ledger_values import BUDGET, SETUP, STEP, most_steps, opening, registration
 from tests.contract.run_contract import RunContract

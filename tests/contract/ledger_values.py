@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from curator.accounting.cost import Cost, event_cost
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.none import NoEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.accounting.rule import BudgetRule
 from curator.ledger.ledger import DatasetRegistration, RunOpening
 from curator.privacy.adjacency import Adjacency, Relation, Unit
 from curator.privacy.budget import Budget
-from curator.privacy.event import GaussianEvent, NoEvent, PrivacyEvent, SampledGaussianEvent
 from curator.privacy.event import SamplingRate as Rate
 
 BUDGET = Budget(epsilon=3.0, delta=1e-6)

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from curator.data.sampling import PrivateRecords
-from curator.mechanisms.gs_wgan_mean import GsWganMean
-from curator.mechanisms.gs_wgan_mean_spec import GsWganMeanSpec
+from curator.mechanisms.gs_wgan_mean import GsWganMean, GsWganMeanSpec
 from curator.privacy.records import Samples
 from curator.privacy.release import LatticeBlock
 from curator.state import on_disk

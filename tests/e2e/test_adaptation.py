@@ -22,8 +22,8 @@ from analyst.generators.generator import ImageShape
 from analyst.training.checkpoint import checkpoint_store
 from analyst.training.loop import Outcome
 from analyst.training.progress import Progress
-from curator.accounting.declared import read_declared
 from curator.accounting.explain import explain
+from curator.mechanisms.described import read_described
 from tests.e2e.conftest import Local, batch, credentials
 from tests.fakes.adaptation import table, toml, write_digits
 
@@ -85,7 +85,7 @@ def test_the_command_adapts_resumes_and_measures(
     with local.connect() as barrier:
         spent = barrier.budget("digits").spent
     known = {"nominal_size": 1437, "epsilon": 10.0, "delta": 1e-4}
-    declared = read_declared(table(training__steps=4), known)
+    declared = read_described(table(training__steps=4), known)
     assert spent == explain(declared, cross_check=False).ledger_epsilon > 0
     certificate = json.loads((out / "certificate.json").read_text())
     assert "dp-swd-features" in json.dumps(certificate)

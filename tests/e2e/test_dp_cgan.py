@@ -12,8 +12,8 @@ import torch
 
 from analyst.cli import main
 from analyst.errors import AnalystError, RunClosed
-from curator.accounting.declared import read_declared
 from curator.accounting.explain import explain
+from curator.mechanisms.described import read_described
 from tests.e2e.conftest import Local, Process, batch, credentials, digits_folder
 
 pytestmark = pytest.mark.e2e
@@ -56,7 +56,7 @@ def test_a_run_is_answered_and_costs_what_explain_says(local: Local) -> None:
         assert answer.shape == images.shape
         assert bool(torch.isfinite(answer).all())
     assert not torch.equal(answers[0], answers[1])
-    declared = read_declared(
+    declared = read_described(
         {"mechanism": "dp-cgan", "parameters": CRITIC, "num_steps": STEPS},
         {"epsilon": 10.0, "delta": 1e-4},
     )

@@ -17,12 +17,12 @@ from analyst.embedding.objective import EmbeddingObjective
 from analyst.embedding.sessions import download
 from analyst.errors import AnalystError, RunClosed
 from analyst.evaluation.sample import sample_run
-from curator.accounting.declared import read_declared
 from curator.accounting.explain import explain
 from curator.administration.channel import send
 from curator.administration.commands import COMMANDS
 from curator.administration.open_ledger import open_ledger_reader
 from curator.config import CuratorConfig, GrpcSection, RestSection
+from curator.mechanisms.described import read_described
 from curator.serving import bootstrap
 from tests.e2e.conftest import Local, batch, credentials, digits_folder
 
@@ -65,7 +65,7 @@ def test_a_release_is_charged_once_and_both_sides_read_it_alike(
         again = run.gradient(images, labels)
         assert barrier.budget("digits").spent == spent
     assert torch.equal(theirs, again)
-    declared = read_declared(
+    declared = read_described(
         {"mechanism": "dp-merf-ae", "parameters": AUTOENCODER, "num_steps": 5},
         {"epsilon": 10.0, "delta": 1e-4},
     )

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from analyst.errors import AnalystError, RunClosed, TooMuchState
-from curator.accounting.declared import read_declared
 from curator.accounting.explain import explain
+from curator.mechanisms.described import read_described
 from tests.e2e.conftest import Local, Process, batch, digits_folder, run_cli
 
 pytestmark = pytest.mark.e2e
@@ -62,7 +62,7 @@ def test_a_run_is_answered_and_costs_what_explain_says(
     assert not torch.equal(answers[0], answers[1])
     std = float(torch.stack(answers).double().std())  # 7,680 draws, 5.4 standard errors: 1e-7
     assert std == pytest.approx(2.0 * 2 * 20**0.5 / averaged, rel=5.4 / (2 * 7680) ** 0.5 + 0.01)
-    declared = read_declared(
+    declared = read_described(
         {"mechanism": kind, "parameters": parameters, "num_steps": STEPS},
         {"epsilon": 10.0, "delta": 1e-4},
     )

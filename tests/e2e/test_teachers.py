@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from analyst.errors import AnalystError, RunClosed
-from curator.accounting.declared import read_declared
 from curator.accounting.explain import explain
+from curator.mechanisms.described import read_described
 from tests.e2e.conftest import Local, Process, batch, digits_folder
 
 pytestmark = pytest.mark.e2e
@@ -90,7 +90,7 @@ def test_a_run_is_answered_and_costs_what_explain_says(local: Local, name: str) 
         assert answer.shape == images.shape
         assert bool(torch.isfinite(answer).all())
     assert not torch.equal(answers[0], answers[1])
-    declared = read_declared(
+    declared = read_described(
         {"mechanism": name, "parameters": parameters, "num_steps": STEPS},
         {"epsilon": 10.0, "delta": 1e-4},
     )

@@ -8,8 +8,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from curator.mechanisms.dp_swd_features import DpSwdFeatures
-from curator.mechanisms.dp_swd_features_spec import DpSwdFeaturesSpec
+from curator.mechanisms.dp_swd_features import DpSwdFeatures, DpSwdFeaturesSpec
 from curator.privacy.private import Private
 from curator.privacy.records import ImageSpace, RecordBatch, Samples
 

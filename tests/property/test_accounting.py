@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from curator.accounting.cost import Cost, event_cost
-from curator.accounting.fractional import fractional_rdp_bound
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent, fractional_rdp_bound
 from curator.accounting.orders import ORDERS
 from curator.accounting.rdp import rdp_at
 from curator.accounting.rule import BudgetRule
 from curator.privacy.budget import Budget
-from curator.privacy.event import GaussianEvent, SampledGaussianEvent, SamplingRate
+from curator.privacy.event import SamplingRate
 
 unhurried = settings(deadline=None)  # the machine may be busy
 rates = st.integers(1, 1 << 64).map(SamplingRate) | st.floats(1e-9, 1.0).map(SamplingRate.at_least)

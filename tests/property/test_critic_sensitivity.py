@@ -12,9 +12,8 @@ from torch import Tensor
 
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
-from curator.mechanisms.critic_state import CriticState
-from curator.mechanisms.gs_wgan_mean import GsWganMean
-from curator.mechanisms.gs_wgan_mean_spec import GsWganMeanSpec
+from curator.mechanisms.gs_wgan_mean import GsWganMean, GsWganMeanSpec
+from curator.mechanisms.shard_networks import NetworkState
 from curator.privacy.records import ImageSpace, Samples
 from curator.privacy.release import LatticeBlock
 from curator.sanitizer.averaged import FINE_STD
@@ -61,7 +60,7 @@ def private(people: list[Person]) -> PrivateRecords:
 
 def transcript(subject: GsWganMean, people: list[Person], rows: int) -> list[Any]:
     """Return the state and the integers of each step, on samples that do not depend on them."""
-    state: CriticState = subject.start(private(people).batches(rows))
+    state: NetworkState = subject.start(private(people).batches(rows))
     found = []
     for step in range(STEPS):
         generator = torch.Generator().manual_seed(step)
@@ -74,7 +73,7 @@ def transcript(subject: GsWganMean, people: list[Person], rows: int) -> list[Any
     return found
 
 
-def changed_critics(first: CriticState, second: CriticState) -> set[int]:
+def changed_critics(first: NetworkState, second: NetworkState) -> set[int]:
     pairs = [(first.ensemble.critics, second.ensemble.critics)]
     pairs.append((first.ensemble.means, second.ensemble.means))
     pairs.append((first.ensemble.squares, second.ensemble.squares))
@@ -138,7 +137,7 @@ def test_shards_by_position_would_be_noticed() -> None:
     spec = GsWganMeanSpec(**PARAMETERS, shard_capacity=4, critic="mlp", critic_seed=1)
     subject = GsWganMean(spec, SPACE)
 
-    def sliced(count: int, skipped: int) -> CriticState:
+    def sliced(count: int, skipped: int) -> NetworkState:
         kept = torch.arange(skipped, count)
         state = subject.start(private([]).batches(3))
         shards = state.shards
@@ -149,7 +148,7 @@ def test_shards_by_position_would_be_noticed() -> None:
         return state
 
     samples = Samples(images_ND=torch.zeros(3, 4), labels_N=torch.zeros(3, dtype=torch.int64))
-    ends: list[CriticState] = []
+    ends: list[NetworkState] = []
     sums: list[Tensor] = []
     for skipped in (0, 1):
         state, release = subject.gradient(sliced(16, skipped), samples, NoNoise())

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from curator.mechanisms import g_pate
-from curator.mechanisms.g_pate import GPate
-from curator.mechanisms.g_pate_spec import GPateSpec
-from curator.mechanisms.teachers import Taught
+from curator.mechanisms.g_pate import GPate, GPateSpec
+from curator.mechanisms.shard_networks import NetworkState
 from curator.privacy.release import LatticeBlock, Release
 from curator.sanitizer import averaged, votes
 from curator.sanitizer.averaged import FINE_STD
@@ -67,13 +66,13 @@ def mechanism(**changes: Any) -> GPate:
 
 def transcript(
     subject: GPate, people: list[Person], rows: int, seen: list[Tensor]
-) -> list[tuple[Taught, Tensor]]:
+) -> list[tuple[NetworkState, Tensor]]:
     state = subject.start(private(people).batches(rows))
     found = []
     for step in range(STEPS):
         seen.clear()
         state, _ = subject.gradient(state, samples(step), NoNoise())
-        found.append((state.taught, seen[0]))
+        found.append((state, seen[0]))
     return found
 
 

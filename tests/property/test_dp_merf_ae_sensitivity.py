@@ -26,8 +26,7 @@ from curator.divergences.autoencoder import (
     initial_autoencoder,
     on_grid,
 )
-from curator.mechanisms.dp_merf_ae import DpMerfAe
-from curator.mechanisms.dp_merf_ae_spec import DpMerfAeSpec
+from curator.mechanisms.dp_merf_ae import DpMerfAe, DpMerfAeSpec
 from curator.privacy.private import Private
 from curator.privacy.records import ImageSpace, RecordBatch
 from curator.privacy.release import LatticeBlock

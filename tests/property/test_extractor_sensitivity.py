@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from curator.mechanisms import adversarial_dp_sinkhorn
-from curator.mechanisms.adversarial_dp_sinkhorn import AdversarialDpSinkhorn, ExtractorState
-from curator.mechanisms.adversarial_dp_sinkhorn_spec import AdversarialDpSinkhornSpec
+from curator.mechanisms.adversarial_dp_sinkhorn import (
+    AdversarialDpSinkhorn,
+    AdversarialDpSinkhornSpec,
+)
+from curator.mechanisms.shard_networks import NetworkState
 from curator.privacy.release import LatticeBlock, Release
 from curator.sanitizer import averaged
 from curator.sanitizer.averaged import FINE_STD
@@ -60,7 +63,7 @@ def given_numbers(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
 
 def transcript(
     subject: AdversarialDpSinkhorn, people: list[Person], rows: int, seen: list[Tensor]
-) -> list[tuple[ExtractorState, Tensor]]:
+) -> list[tuple[NetworkState, Tensor]]:
     state = subject.start(private(people).batches(rows))
     found = []
     for step in range(STEPS):
@@ -92,7 +95,7 @@ def test_one_unit_moves_one_extractor_and_the_average_by_two_clip_norms(
             touched: set[int] = set()
             other = transcript(subject, neighbour, 5, given_numbers)
             for (state, integers), (changed, moved) in zip(base, other, strict=True):
-                touched |= changed_critics(state, changed)  # type: ignore[arg-type]
+                touched |= changed_critics(state, changed)
                 assert len(touched) <= 1
                 squared = int((integers - moved).square().sum())
                 assert Z**2 * squared <= FINE_STD**2

@@ -19,9 +19,9 @@ from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms import adversarial_dp_sinkhorn, g_pate, pate_gan
 from curator.mechanisms.adversarial_dp_sinkhorn import AdversarialDpSinkhorn
+from curator.mechanisms.base import StatefulMechanism
 from curator.mechanisms.catalogue import parse_mechanism
 from curator.mechanisms.g_pate import GPate
-from curator.mechanisms.mechanism import StatefulMechanism
 from curator.mechanisms.pate_gan import PateGan
 from curator.mechanisms.specification import canonical_json
 from curator.privacy.records import Samples

@@ -15,8 +15,7 @@ from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn, DpSinkhornSpec
 from curator.mechanisms.dp_swd import DpSwd, DpSwdSpec
-from curator.mechanisms.mean_embedding import MeanEmbedding
-from curator.mechanisms.mean_embedding_spec import MeanEmbeddingSpec
+from curator.mechanisms.mean_embedding import MeanEmbedding, MeanEmbeddingSpec
 from curator.privacy.private import Private
 from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import LatticeBlock, Release

@@ -7,16 +7,16 @@ from hypothesis import strategies as st
 
 from curator.accounting.cost import Cost, event_cost
 from curator.accounting.event_text import event_from_text, event_to_text
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
+from curator.accounting.events.sliced_gaussian import (
+    SampledSlicedGaussianEvent,
+    SlicedGaussianEvent,
+)
 from curator.accounting.pld import pld_epsilon, renyi_epsilon
 from curator.accounting.rule import BudgetRule
 from curator.privacy.budget import Budget
-from curator.privacy.event import (
-    PrivacyEvent,
-    SampledGaussianEvent,
-    SampledSlicedGaussianEvent,
-    SamplingRate,
-    SlicedGaussianEvent,
-)
+from curator.privacy.event import SamplingRate
 
 unhurried = settings(deadline=None, max_examples=40)
 slow = settings(deadline=None, max_examples=12)

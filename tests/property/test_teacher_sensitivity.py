@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from curator.mechanisms import pate_gan
-from curator.mechanisms.pate_gan import PateGan
-from curator.mechanisms.pate_gan_spec import PateGanSpec
-from curator.mechanisms.teachers import Taught
+from curator.mechanisms.pate_gan import PateGan, PateGanSpec
+from curator.mechanisms.shard_networks import NetworkState
 from curator.privacy.records import ImageSpace, Samples
 from curator.privacy.release import LatticeBlock, Release
 from curator.sanitizer import votes
@@ -68,7 +67,7 @@ def samples(step: int) -> Samples:
     return Samples(images_ND=images, labels_N=torch.tensor([0, 1, 0]))
 
 
-def changed_teachers(first: Taught, second: Taught) -> set[int]:
+def changed_teachers(first: NetworkState, second: NetworkState) -> set[int]:
     parts = [
         (getattr(one, name) for one in (first.ensemble, second.ensemble))
         for name in ("critics", "means", "squares")
@@ -91,7 +90,7 @@ def neighbours_of(people: list[Person], extra: Person) -> list[list[Person]]:
 
 def transcript(
     subject: PateGan, people: list[Person], rows: int, seen: list[LatticeBlock]
-) -> list[tuple[Taught, Tensor]]:
+) -> list[tuple[NetworkState, Tensor]]:
     state = subject.start(private(people).batches(rows))
     found = []
     for step in range(STEPS):

@@ -11,12 +11,14 @@ import numpy as np
 import torch
 from scipy.stats import binom
 
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.ledger.records import RunStatus
 from curator.mechanisms.catalogue import parse_mechanism
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn
-from curator.privacy.event import GaussianEvent, SampledGaussianEvent, SamplingRate
+from curator.privacy.event import SamplingRate
 from curator.privacy.private import Private
 from curator.privacy.records import RecordBatch
 from curator.privacy.release import FloatBlock, LatticeBlock
@@ -149,7 +151,7 @@ def the_charged_event_is_what_is_done() -> None:
     made = mechanism()
     event = made.step_event()
     assert isinstance(event, SampledGaussianEvent)
-    assert event.sampling_rate == made.sampling_rate
+    assert event.sampling_rate == made.spec.rate
     assert event.sampling_rate.exact >= SINKHORN["sampling_rate"]
     assert event.noise_multiplier == SINKHORN["noise_multiplier"]
     assert str(memory_ledger().statement("small").adjacency) == "add-or-remove-one-record"
@@ -158,7 +160,7 @@ def the_charged_event_is_what_is_done() -> None:
 def the_sampler_takes_each_record_with_the_charged_probability() -> None:
     """20,000 draws of 5 records at rate 1/2; false alarm below 1e-7 by the exact binomial law."""
     records, noise = PrivateRecords(small_images()), OsEntropy()
-    rate = mechanism().sampling_rate
+    rate = mechanism().spec.rate
     taken = sum(
         int(records.poisson_batch(rate, 8, noise).unseal().mask_M.sum()) for _ in range(4_000)
     )

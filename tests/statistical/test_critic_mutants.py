@@ -14,16 +14,17 @@ import pytest
 import torch
 from torch import Tensor
 
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.divergences import critic_training
-from curator.divergences.critic_training import Ensemble
+from curator.divergences.adam import Ensemble
 from curator.errors import RunClosed
-from curator.mechanisms import critic_state, gs_wgan_mean, shards
-from curator.mechanisms.critic_state import CriticData, CriticState
-from curator.mechanisms.gs_wgan_mean import GsWganMean
-from curator.mechanisms.gs_wgan_mean_spec import GsWganMeanSpec
-from curator.privacy.event import GaussianEvent, SampledGaussianEvent, SamplingRate
+from curator.mechanisms import gs_wgan_mean, shard_networks, shards
+from curator.mechanisms.gs_wgan_mean import GsWganMean, GsWganMeanSpec
+from curator.mechanisms.shard_networks import NetworkState, ShardNetworks
+from curator.privacy.event import SamplingRate
 from curator.privacy.records import Samples
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.sanitizer import averaged
@@ -57,9 +58,9 @@ def images(kept: np.ndarray) -> PrivateRecords:
     return PrivateRecords(LabelledImages(levels=levels[kept], labels=(np.arange(12) % 3)[kept]), 12)
 
 
-def after_two_steps(kept: np.ndarray) -> CriticState:
+def after_two_steps(kept: np.ndarray) -> NetworkState:
     subject = mechanism()
-    state: CriticState = subject.start(images(kept).batches(5))
+    state: NetworkState = subject.start(images(kept).batches(5))
     for _ in range(2):
         state, _ = subject.gradient(state, SAMPLES, NoNoise())
     return state
@@ -186,7 +187,7 @@ def shards_that_overlap(patch: Patch) -> None:
         made.counts_K[1] = made.counts_K[0]
         return made
 
-    patch.setattr(critic_state, "gather_shards", overlapping)
+    patch.setattr(shard_networks, "gather_shards", overlapping)
 
 
 def critics_that_are_averaged(patch: Patch) -> None:
@@ -201,14 +202,14 @@ def critics_that_are_averaged(patch: Patch) -> None:
 
 
 def records_normalised_over_all_critics(patch: Patch) -> None:
-    real = CriticData.minibatch
+    real = ShardNetworks.minibatch
 
-    def normalised(self: CriticData, *arguments: Any) -> Any:
+    def normalised(self: ShardNetworks, *arguments: Any) -> Any:
         batch = real(self, *arguments)
         records = batch.records_KRD
         return replace(batch, records_KRD=(records - records.mean()) / records.std())
 
-    patch.setattr(CriticData, "minibatch", normalised)
+    patch.setattr(ShardNetworks, "minibatch", normalised)
 
 
 def half_the_sensitivity(patch: Patch) -> None:
@@ -257,14 +258,14 @@ def amplified_though_every_critic_answers(patch: Patch) -> None:
 def a_state_keyed_on_a_secret_draw(patch: Patch) -> None:
     real = GsWganMean.gradient
 
-    def keyed(self: GsWganMean, state: CriticState, samples: Samples, noise: Any) -> Any:
+    def keyed(self: GsWganMean, state: NetworkState, samples: Samples, noise: Any) -> Any:
         after, release = real(self, state, samples, noise)
         k = int(noise.uniform_words(1)) % self.spec.num_critics
         critics = {name: value.clone() for name, value in state.ensemble.critics.items()}
         for name, value in after.ensemble.critics.items():
             critics[name][k] = value[k]
         ensemble = replace(after.ensemble, critics=critics)
-        return CriticState(shards=state.shards, ensemble=ensemble), release
+        return NetworkState(shards=state.shards, ensemble=ensemble), release
 
     patch.setattr(GsWganMean, "gradient", keyed)
 
@@ -272,7 +273,7 @@ def a_state_keyed_on_a_secret_draw(patch: Patch) -> None:
 def a_score_that_is_not_noised(patch: Patch) -> None:
     real = GsWganMean.gradient
 
-    def telling(self: GsWganMean, state: CriticState, samples: Samples, noise: Any) -> Any:
+    def telling(self: GsWganMean, state: NetworkState, samples: Samples, noise: Any) -> Any:
         after, release = real(self, state, samples, noise)
         score = after.ensemble.critics["score"].mean().reshape(1, 1)
         return after, replace(release, blocks=(*release.blocks, FloatBlock(values=score)))

@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from curator.mechanisms import g_pate, shards, teachers
-from curator.mechanisms.g_pate import GPate, GPateState
-from curator.mechanisms.g_pate_spec import GPateSpec
-from curator.privacy.event import GaussianEvent
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.mechanisms import g_pate, shard_networks, shards
+from curator.mechanisms.g_pate import GPate, GPateSpec
+from curator.mechanisms.shard_networks import NetworkState
 from curator.privacy.records import Samples
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.sanitizer import averaged, votes
@@ -63,7 +63,7 @@ class Watch:
         return watched
 
 
-def two_steps(kind: dict[str, Any], kept: np.ndarray) -> tuple[GPateState, Watch]:
+def two_steps(kind: dict[str, Any], kept: np.ndarray) -> tuple[NetworkState, Watch]:
     """Return the state after two steps, and what was said and released in them."""
     watch = Watch()
     with Patch.context() as patch:
@@ -79,10 +79,10 @@ def two_steps(kind: dict[str, Any], kept: np.ndarray) -> tuple[GPateState, Watch
 def one_unit_moves_one_teacher_and_the_release_by_its_bound() -> None:
     for kind in KINDS:
         whole, watched = two_steps(kind, np.arange(12))
-        before = whole.taught.ensemble.critics
+        before = whole.ensemble.critics
         for removed in range(12):
             rest, others = two_steps(kind, np.delete(np.arange(12), removed))
-            after = rest.taught.ensemble.critics
+            after = rest.ensemble.critics
             moved = {
                 k
                 for name in before
@@ -160,7 +160,7 @@ def shards_that_overlap(patch: Patch) -> None:
         made.counts_K[1] = made.counts_K[0]
         return made
 
-    patch.setattr(teachers, "gather_shards", overlapping)
+    patch.setattr(shard_networks, "gather_shards", overlapping)
 
 
 def one_vote_is_charged_for_all(patch: Patch) -> None:
@@ -191,8 +191,8 @@ def directions_beside_those_of_others(patch: Patch) -> None:
 def projections_made_of_records(patch: Patch) -> None:
     real = GPate.gradient
 
-    def informed(self: GPate, state: GPateState, samples: Samples, noise: Any) -> Any:
-        levels = state.taught.shards.levels_KPD.float().flatten(0, 1)
+    def informed(self: GPate, state: NetworkState, samples: Samples, noise: Any) -> Any:
+        levels = state.shards.levels_KPD.float().flatten(0, 1)
         own = torch.linalg.svd(levels, full_matrices=False).Vh[: self.spec.num_projections].T
         patch.setattr(GPate, "_projection", lambda *_: own)
         return real(self, state, samples, noise)
@@ -217,9 +217,9 @@ def a_majority_that_is_not_noised(patch: Patch) -> None:
 def a_loss_that_is_not_noised(patch: Patch) -> None:
     real = GPate.gradient
 
-    def telling(self: GPate, state: GPateState, samples: Samples, noise: Any) -> Any:
+    def telling(self: GPate, state: NetworkState, samples: Samples, noise: Any) -> Any:
         after, release = real(self, state, samples, noise)
-        score = after.taught.ensemble.critics["score"].mean().reshape(1, 1)
+        score = after.ensemble.critics["score"].mean().reshape(1, 1)
         return after, replace(release, blocks=(*release.blocks, FloatBlock(values=score)))
 
     patch.setattr(GPate, "gradient", telling)

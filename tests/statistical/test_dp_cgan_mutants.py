@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from curator.accounting.cost import event_cost
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms import dp_cgan
-from curator.mechanisms.dp_cgan import DpCgan, TrainedCritic
-from curator.mechanisms.dp_cgan_spec import DpCganSpec, dp_critic_shape
-from curator.privacy.event import SampledGaussianEvent
+from curator.mechanisms.dp_cgan import DpCgan, DpCganSpec, TrainedCritic, dp_critic_shape
+from curator.mechanisms.shard_networks import onehot
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.records import RecordBatch, Samples
@@ -192,7 +192,7 @@ def each_sum_has_a_fresh_sample() -> None:
 
 def every_update_is_charged() -> None:
     subject = mechanism()
-    one = SampledGaussianEvent(sampling_rate=subject.sampling_rate, noise_multiplier=Z)
+    one = SampledGaussianEvent(sampling_rate=subject.spec.rate, noise_multiplier=Z)
     charged, least = event_cost(subject.step_event()), event_cost(one) * UPDATES
     assert all(
         a is None or (b is not None and a >= b)
@@ -265,7 +265,7 @@ def fakes_with_the_labels_of_records(patch: Patch) -> None:
     def conditioned(self: DpCgan, critic: Any, release: Release, generated: Any) -> Any:
         rows = len(generated.images_ND)
         return updated(
-            self, critic, release, replace(generated, onehot_NL=self._onehot(labels[-1][:rows]))
+            self, critic, release, replace(generated, onehot_NL=onehot(labels[-1][:rows], SPACE))
         )
 
     patch.setattr(dp_cgan, "release_example_sum", noting)
@@ -310,7 +310,7 @@ def each_layer_clipped_apart(patch: Patch) -> None:
 
 def one_sample_for_all_updates(patch: Patch) -> None:
     def stuck(subject: Any, given: PrivateRecords, noise: Any) -> Iterator[Any]:
-        one = given.poisson_batch(subject.sampling_rate, subject.capacity, noise)
+        one = given.poisson_batch(subject.spec.rate, subject.spec.capacity, noise)
         while True:
             yield one
 

@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from curator.accounting.cost import event_cost
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms import dp_merf_ae
-from curator.mechanisms.dp_merf_ae import DpMerfAe
-from curator.mechanisms.dp_merf_ae_spec import DpMerfAeSpec
-from curator.privacy.event import GaussianEvent, SampledGaussianEvent
+from curator.mechanisms.dp_merf_ae import DpMerfAe, DpMerfAeSpec
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.records import RecordBatch
@@ -98,7 +98,7 @@ class Watched:
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(dp_merf_ae, "release_example_sum", noting)
-            given = private_batches.setup_batches(subject, records(kept), noise)
+            given = private_batches.private_batches(subject, records(kept), noise)
             self.release = subject.setup(given, noise)
         weights, embedding = self.release.blocks
         assert isinstance(weights, FloatBlock)
@@ -187,7 +187,7 @@ def each_sum_has_a_fresh_sample() -> None:
 
 
 def everything_is_charged() -> None:
-    rate = mechanism().training_rate
+    rate = mechanism().spec.rate
     one = SampledGaussianEvent(sampling_rate=rate, noise_multiplier=Z)
     least = event_cost(one) * UPDATES + event_cost(GaussianEvent(noise_multiplier=Z_LAST))
     charged = event_cost(mechanism().setup_event())
@@ -320,11 +320,11 @@ def _uncertified(levels_MD: Tensor, feature_rows: Any, num_features: int, radius
 
 def one_sample_for_all_updates(patch: Patch) -> None:
     def stuck(subject: DpMerfAe, given: PrivateRecords, noise: NoiseSource) -> Iterator[Any]:
-        one = given.poisson_batch(subject.training_rate, subject.training_capacity, noise)
-        yield from [one] * subject.num_training_samples
+        one = given.poisson_batch(subject.spec.rate, subject.spec.capacity, noise)
+        yield from [one] * subject.spec.training_steps
         yield from given.batches(16)
 
-    patch.setattr(private_batches, "setup_batches", stuck)
+    patch.setattr(private_batches, "private_batches", stuck)
 
 
 def the_embedding_alone_charged(patch: Patch) -> None:
@@ -333,7 +333,7 @@ def the_embedding_alone_charged(patch: Patch) -> None:
 
 def the_training_alone_charged(patch: Patch) -> None:
     inner: Any = DpMerfAe.setup_event
-    patch.setattr(DpMerfAe, "setup_event", lambda self: inner(self).sums)
+    patch.setattr(DpMerfAe, "setup_event", lambda self: inner(self).in_turn[0])
 
 
 def one_update_charged_for_all(patch: Patch) -> None:
@@ -341,7 +341,8 @@ def one_update_charged_for_all(patch: Patch) -> None:
 
     def once(self: DpMerfAe) -> Any:
         event = inner(self)
-        return replace(event, sums=replace(event.sums, num_releases=1))
+        sums, last = event.in_turn
+        return replace(event, in_turn=(replace(sums, num_releases=1), last))
 
     patch.setattr(DpMerfAe, "setup_event", once)
 

@@ -11,12 +11,17 @@ import pytest
 import torch
 from torch import Tensor
 
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.divergences import feature_extractors
-from curator.divergences.critic_training import Ensemble
-from curator.mechanisms import adversarial_dp_sinkhorn, shards
-from curator.mechanisms.adversarial_dp_sinkhorn import AdversarialDpSinkhorn, ExtractorState
-from curator.mechanisms.adversarial_dp_sinkhorn_spec import AdversarialDpSinkhornSpec
-from curator.privacy.event import GaussianEvent, SampledGaussianEvent, SamplingRate
+from curator.divergences.adam import Ensemble
+from curator.mechanisms import adversarial_dp_sinkhorn, shard_networks, shards
+from curator.mechanisms.adversarial_dp_sinkhorn import (
+    AdversarialDpSinkhorn,
+    AdversarialDpSinkhornSpec,
+)
+from curator.mechanisms.shard_networks import NetworkState
+from curator.privacy.event import SamplingRate
 from curator.privacy.records import Samples
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.sanitizer import averaged
@@ -51,7 +56,7 @@ def mechanism() -> AdversarialDpSinkhorn:
     return AdversarialDpSinkhorn(AdversarialDpSinkhornSpec(**PARAMETERS), SPACE)
 
 
-def two_steps(kept: np.ndarray) -> tuple[ExtractorState, list[Tensor], list[Tensor]]:
+def two_steps(kept: np.ndarray) -> tuple[NetworkState, list[Tensor], list[Tensor]]:
     """Return the state after two steps, what extractors said and what was released."""
     said, released = [], []
     real = vars(adversarial_dp_sinkhorn)["release_critic_mean"]
@@ -68,7 +73,7 @@ def two_steps(kept: np.ndarray) -> tuple[ExtractorState, list[Tensor], list[Tens
     with Patch.context() as patch:
         patch.setattr(adversarial_dp_sinkhorn, "release_critic_mean", watched)
         subject = mechanism()
-        state: ExtractorState = subject.start(images(kept).batches(5))
+        state: NetworkState = subject.start(images(kept).batches(5))
         for _ in range(2):
             state, _ = subject.gradient(state, SAMPLES, NoNoise())
     return state, said, released
@@ -161,7 +166,7 @@ def shards_that_overlap(patch: Patch) -> None:
         made.counts_K[1] = made.counts_K[0]
         return made
 
-    patch.setattr(adversarial_dp_sinkhorn, "gather_shards", overlapping)
+    patch.setattr(shard_networks, "gather_shards", overlapping)
 
 
 def one_extractor_for_all(patch: Patch) -> None:
@@ -201,7 +206,7 @@ def rows_of_the_self_term_without_noise(patch: Patch) -> None:
             ),
         )
         parts = feature_extractors.transport_gradients(
-            self._shape, self._cost, after.ensemble.critics, data
+            self.networks.shape, self._cost, after.ensemble.critics, data
         )
         return after, append_public_rows(release, torch.cat(list(parts)).mean(dim=0)[3:])
 

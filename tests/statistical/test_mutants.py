@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 import torch
 
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.data.binomial import draw_count
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn
 from curator.mechanisms.mean_embedding import MeanEmbedding
 from curator.privacy.adjacency import Adjacency
-from curator.privacy.event import SampledGaussianEvent, SamplingRate
+from curator.privacy.event import SamplingRate
 from curator.privacy.private import Private
 from curator.privacy.records import RecordBatch
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
@@ -136,7 +137,7 @@ def a_wrong_adjacency(patch: Patch) -> None:
 def epsilon_from_the_wrong_rate(patch: Patch) -> None:
     def cheaper(self: DpSinkhorn) -> SampledGaussianEvent:
         return SampledGaussianEvent(
-            sampling_rate=SamplingRate(self.sampling_rate.numerator // 2),
+            sampling_rate=SamplingRate(self.spec.rate.numerator // 2),
             noise_multiplier=self.spec.noise_multiplier,
         )
 

@@ -12,21 +12,19 @@ import torch
 from torch import Tensor
 
 from curator.accounting.cost import event_cost
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.hidden_part import HiddenPartEvent
+from curator.accounting.events.none import NoEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
-from curator.mechanisms import critic_state, gs_wgan_decoupled, shards
-from curator.mechanisms.critic_state import CriticState
+from curator.mechanisms import gs_wgan_decoupled, shard_networks, shards
 from curator.mechanisms.gs_wgan_decoupled import GsWganDecoupled, GsWganDecoupledSpec
-from curator.mechanisms.gs_wgan_mean_spec import GsWganMeanSpec
+from curator.mechanisms.gs_wgan_mean import GsWganMeanSpec
 from curator.mechanisms.gs_wgan_round_robin import GsWganRoundRobin
 from curator.mechanisms.one_critic import OneCritic
-from curator.privacy.event import (
-    GaussianEvent,
-    HiddenPartEvent,
-    NoEvent,
-    SampledGaussianEvent,
-    SamplingRate,
-)
+from curator.mechanisms.shard_networks import NetworkState
+from curator.privacy.event import SamplingRate
 from curator.privacy.records import Samples
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.sanitizer import averaged
@@ -70,7 +68,7 @@ def images(kept: np.ndarray) -> PrivateRecords:
     return PrivateRecords(LabelledImages(levels=levels[kept], labels=(np.arange(12) % 3)[kept]), 12)
 
 
-def run(subject: Any, index: int, kept: Any = None) -> tuple[CriticState, list[LatticeBlock]]:
+def run(subject: Any, index: int, kept: Any = None) -> tuple[NetworkState, list[LatticeBlock]]:
     kept = np.arange(12) if kept is None else kept
     state, found = subject.start(images(kept).batches(5)), []
     for step in range(1, 6):
@@ -84,7 +82,7 @@ def run(subject: Any, index: int, kept: Any = None) -> tuple[CriticState, list[L
     return state, found
 
 
-def differing(first: CriticState, second: CriticState) -> set[int]:
+def differing(first: NetworkState, second: NetworkState) -> set[int]:
     pairs = [(first.ensemble.critics, second.ensemble.critics)]
     pairs.append((first.ensemble.means, second.ensemble.means))
     return {
@@ -177,7 +175,7 @@ def shards_that_overlap(patch: Patch) -> None:
         made.counts_K[1] = made.counts_K[0]
         return made
 
-    patch.setattr(critic_state, "gather_shards", overlapping)
+    patch.setattr(shard_networks, "gather_shards", overlapping)
 
 
 def who_answered_is_told(patch: Patch) -> None:
@@ -224,7 +222,7 @@ def a_round_without_its_first_release(patch: Patch) -> None:
 
 
 def a_turn_that_never_passes(patch: Patch) -> None:
-    patch.setattr(GsWganRoundRobin, "numbered", lambda _, state, step: replace(state, number=1))
+    patch.setattr(GsWganRoundRobin, "numbered", lambda _, state, step: replace(state, num_steps=0))
 
 
 MUTANTS = [

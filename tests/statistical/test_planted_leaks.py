@@ -18,17 +18,14 @@ from audit.target import Target
 from audit.targets import make_target
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms import (
-    adversarial_dp_sinkhorn,
-    critic_state,
     dp_cgan,
     dp_merf_ae,
+    shard_networks,
     shards,
-    teachers,
 )
 from curator.mechanisms.adversarial_dp_sinkhorn import AdversarialDpSinkhorn
-from curator.mechanisms.critic_state import CriticData
 from curator.mechanisms.one_critic import OneCritic
-from curator.mechanisms.teachers import Teachers
+from curator.mechanisms.shard_networks import ShardNetworks
 from curator.privacy.records import RecordBatch
 from curator.privacy.release import FloatBlock, Release
 
@@ -107,8 +104,7 @@ def test_shards_that_overlap(name: str, monkeypatch: Patch) -> None:
         made.counts_K[1] = made.counts_K[0]
         return made
 
-    for module in (critic_state, teachers, adversarial_dp_sinkhorn):
-        monkeypatch.setattr(module, "gather_shards", overlapping)
+    monkeypatch.setattr(shard_networks, "gather_shards", overlapping)
     comparison = compared(name)
     assert not comparison.holds
     assert comparison.one_part is False
@@ -163,21 +159,12 @@ def test_an_encoder_that_is_released_without_noise(monkeypatch: Patch) -> None:
 
 
 def shortened_critics(patch: Patch) -> None:
-    real = CriticData.minibatch
+    real = ShardNetworks.minibatch
 
-    def short(self: CriticData, shards: Any, *rest: Any) -> Any:
-        return cut(real(self, shards, *rest), int(shards.counts_K.max()))
+    def short(self: ShardNetworks, state: Any, *rest: Any) -> Any:
+        return cut(real(self, state, *rest), int(state.shards.counts_K.max()))
 
-    patch.setattr(CriticData, "minibatch", short)
-
-
-def shortened_lessons(patch: Patch) -> None:
-    real = Teachers.lesson
-
-    def short(self: Teachers, shards: Any, *rest: Any) -> Any:
-        return cut(real(self, shards, *rest), int(shards.counts_K.max()))
-
-    patch.setattr(Teachers, "lesson", short)
+    patch.setattr(ShardNetworks, "minibatch", short)
 
 
 def cut(batch: Any, rows: int) -> Any:
@@ -225,12 +212,12 @@ def samples_without_padding(patch: Patch) -> None:
 SHORTENED: dict[str, Callable[[Patch], None]] = {
     "adversarial-dp-sinkhorn": shortened_shards,
     "dp-cgan": samples_without_padding,
-    "g-pate": shortened_lessons,
-    "g-pate-votes": shortened_lessons,
+    "g-pate": shortened_critics,
+    "g-pate-votes": shortened_critics,
     "gs-wgan-decoupled": shortened_critics,
     "gs-wgan-mean": shortened_critics,
     "gs-wgan-round-robin": shortened_critics,
-    "pate-gan": shortened_lessons,
+    "pate-gan": shortened_critics,
 }
 
 

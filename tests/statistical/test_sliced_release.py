@@ -13,8 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from curator.accounting.sliced import log_sliced_moment
-from curator.privacy.event import SlicedGaussianEvent
+from curator.accounting.events.sliced_gaussian import SlicedGaussianEvent, log_sliced_moment
 from curator.privacy.private import Private
 from curator.privacy.records import RecordBatch
 from curator.privacy.release import LatticeBlock

@@ -14,14 +14,15 @@ import pytest
 import torch
 from torch import Tensor
 
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
-from curator.mechanisms import pate_gan, shards, teachers
-from curator.mechanisms.pate_gan import PateGan, PateGanState
-from curator.mechanisms.pate_gan_spec import PateGanSpec
+from curator.mechanisms import pate_gan, shard_networks, shards
+from curator.mechanisms.pate_gan import PateGan, PateGanSpec, PateGanState
 from curator.mechanisms.pate_gan_student import Student
-from curator.mechanisms.teachers import Taught, Teachers
-from curator.privacy.event import GaussianEvent, SampledGaussianEvent, SamplingRate
+from curator.mechanisms.shard_networks import NetworkState, ShardNetworks
+from curator.privacy.event import SamplingRate
 from curator.privacy.records import Samples
 from curator.privacy.release import FloatBlock, LatticeBlock
 from curator.sanitizer import votes
@@ -197,18 +198,18 @@ def shards_that_overlap(patch: Patch) -> None:
         made.counts_K[1] = made.counts_K[0]
         return made
 
-    patch.setattr(teachers, "gather_shards", overlapping)
+    patch.setattr(shard_networks, "gather_shards", overlapping)
 
 
 def every_teacher_sees_every_record(patch: Patch) -> None:
     """As in a published implementation, whose teachers all train on one partition."""
-    real = Teachers.lesson
+    real = ShardNetworks.minibatch
 
-    def shared(self: Teachers, *arguments: Any) -> Any:
+    def shared(self: ShardNetworks, *arguments: Any) -> Any:
         lesson = real(self, *arguments)
         return replace(lesson, records_KRD=lesson.records_KRD[-1:].expand_as(lesson.records_KRD))
 
-    patch.setattr(Teachers, "lesson", shared)
+    patch.setattr(ShardNetworks, "minibatch", shared)
 
 
 def half_the_noise(patch: Patch) -> None:
@@ -253,7 +254,7 @@ def a_state_keyed_on_a_secret_draw(patch: Patch) -> None:
         for name, value in after.taught.ensemble.critics.items():
             critics[name][k] = value[k]
         ensemble = replace(after.taught.ensemble, critics=critics)
-        taught = Taught(shards=state.taught.shards, ensemble=ensemble)
+        taught = NetworkState(shards=state.taught.shards, ensemble=ensemble)
         return replace(after, taught=taught), release
 
     patch.setattr(PateGan, "gradient", keyed)

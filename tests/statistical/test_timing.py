@@ -109,7 +109,7 @@ def times(calls: int, asked: dict[str, str]) -> dict[str, np.ndarray]:
     for name in [*list(sets) * 5, *order]:
         asked["name"] = name
         started = time.perf_counter()
-        batch = sets[name].poisson_batch(mechanism.sampling_rate, CAPACITY, noise)
+        batch = sets[name].poisson_batch(mechanism.spec.rate, CAPACITY, noise)
         mechanism.gradient(samples, batch, noise)
         seconds[name].append(time.perf_counter() - started)
     return {name: np.array(values[5:]) for name, values in seconds.items()}

@@ -9,12 +9,11 @@ import torch
 
 from analyst.errors import RecipeError
 from analyst.recipes import list_recipes, load_recipe
-from curator.accounting.declared import read_declared
 from curator.accounting.explain import explain
 from curator.mechanisms.catalogue import parse_mechanism
-from curator.mechanisms.dp_cgan import DpCgan
+from curator.mechanisms.described import read_described
+from curator.mechanisms.dp_cgan import DpCgan, DpCganSpec
 from curator.mechanisms.dp_cgan_pace import PaceRule
-from curator.mechanisms.dp_cgan_spec import DpCganSpec
 from curator.privacy.records import ImageSpace
 from tests.fakes.barrier import FakeDataset
 
@@ -55,7 +54,7 @@ def test_the_stated_steps_fit_the_stated_budget_and_hardly_more_would(name: str)
         "mechanism": {"kind": "dp-cgan", **parameters},
         "training": {"steps": recipe.training.steps},
     }
-    why = explain(read_declared(table, {"epsilon": 10.0, "delta": 1e-5}), cross_check=False)
+    why = explain(read_described(table, {"epsilon": 10.0, "delta": 1e-5}), cross_check=False)
     assert why.fits
     assert why.affordable_steps is not None
     assert why.affordable_steps < 1.01 * why.num_steps

@@ -28,8 +28,7 @@ from analyst.training.progress import Progress
 from analyst.training.session import SessionOptions, run_session
 from curator.accounting.cost import event_cost
 from curator.accounting.rule import BudgetRule
-from curator.mechanisms.dp_merf_ae import DpMerfAe
-from curator.mechanisms.dp_merf_ae_spec import DpMerfAeSpec
+from curator.mechanisms.dp_merf_ae import DpMerfAe, DpMerfAeSpec
 from curator.privacy.budget import Budget
 from curator.privacy.records import ImageSpace, Samples
 from curator.privacy.release import Release

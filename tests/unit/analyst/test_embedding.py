@@ -22,8 +22,7 @@ from analyst.training.checkpoint import checkpoint_store
 from analyst.training.loop import Outcome
 from analyst.training.progress import Progress
 from analyst.training.session import SessionOptions
-from curator.mechanisms.mean_embedding import MeanEmbedding
-from curator.mechanisms.mean_embedding_spec import MeanEmbeddingSpec
+from curator.mechanisms.mean_embedding import MeanEmbedding, MeanEmbeddingSpec
 from curator.privacy.records import ImageSpace, Samples
 from curator.sanitizer.post_process import post_process, release_values
 from curator.sanitizer.stored import decode_release

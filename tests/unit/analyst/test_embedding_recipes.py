@@ -10,10 +10,10 @@ import torch
 from analyst.generators.generator import ImageShape, build_generator
 from analyst.recipes import list_recipes, load_recipe
 from curator.accounting.cost import event_cost
+from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.rule import BudgetRule
-from curator.mechanisms.mean_embedding_spec import MeanEmbeddingSpec, feature_map
+from curator.mechanisms.mean_embedding import MeanEmbeddingSpec, feature_map
 from curator.privacy.budget import Budget
-from curator.privacy.event import GaussianEvent
 from curator.privacy.records import ImageSpace
 from tests.fakes.barrier import FakeDataset
 

@@ -9,12 +9,11 @@ import torch
 
 from analyst.recipes import list_recipes, load_recipe
 from analyst.recipes.mechanisms import MechanismConfig
-from curator.accounting.declared import read_declared
 from curator.accounting.explain import explain
 from curator.mechanisms.catalogue import parse_mechanism
+from curator.mechanisms.described import read_described
 from curator.mechanisms.gs_wgan_decoupled import GsWganDecoupled, GsWganDecoupledSpec
-from curator.mechanisms.gs_wgan_mean import GsWganMean
-from curator.mechanisms.gs_wgan_mean_spec import GsWganMeanSpec
+from curator.mechanisms.gs_wgan_mean import GsWganMean, GsWganMeanSpec
 from curator.mechanisms.gs_wgan_round_robin import GsWganRoundRobin
 from curator.mechanisms.specification import Specification
 from curator.privacy.records import ImageSpace
@@ -64,7 +63,7 @@ def test_the_stated_steps_fit_the_stated_budget_and_hardly_more_would(name: str)
     parameters = recipe.mechanism.parameters(FakeDataset())
     table = {"mechanism": {"kind": recipe.mechanism.wire_name, **parameters}, "training": {}}
     table["training"] = {"steps": recipe.training.steps}
-    why = explain(read_declared(table, {"epsilon": 10.0, "delta": 1e-5}), cross_check=False)
+    why = explain(read_described(table, {"epsilon": 10.0, "delta": 1e-5}), cross_check=False)
     assert why.fits
     assert why.affordable_steps is not None
     assert why.affordable_steps < 1.01 * why.num_steps

@@ -11,15 +11,15 @@ from pydantic import BaseModel
 
 from analyst.errors import RecipeError
 from analyst.recipes import list_recipes, load_recipe
-from curator.accounting.declared import read_declared
 from curator.accounting.explain import explain
-from curator.mechanisms.adversarial_dp_sinkhorn import AdversarialDpSinkhorn
-from curator.mechanisms.adversarial_dp_sinkhorn_spec import AdversarialDpSinkhornSpec
+from curator.mechanisms.adversarial_dp_sinkhorn import (
+    AdversarialDpSinkhorn,
+    AdversarialDpSinkhornSpec,
+)
 from curator.mechanisms.catalogue import parse_mechanism
-from curator.mechanisms.g_pate import GPate
-from curator.mechanisms.g_pate_spec import GPateSpec
-from curator.mechanisms.pate_gan import PateGan
-from curator.mechanisms.pate_gan_spec import PateGanSpec
+from curator.mechanisms.described import read_described
+from curator.mechanisms.g_pate import GPate, GPateSpec
+from curator.mechanisms.pate_gan import PateGan, PateGanSpec
 from curator.privacy.records import ImageSpace
 from tests.fakes.barrier import FakeDataset
 
@@ -49,7 +49,7 @@ def test_a_curator_takes_what_is_sent(name: str) -> None:
     assert isinstance(made, kind)
     labels = mechanism.draw_labels(10, torch.Generator())
     assert len(labels) == made.rows_per_step
-    counts = labels[: made.spec.num_samples].bincount().tolist()
+    counts = labels[: sent["num_samples"]].bincount().tolist()
     assert max(counts) - min(counts) <= 1
     assert "a network of each shard" in mechanism.cost
 
@@ -60,7 +60,7 @@ def test_the_stated_steps_fit_the_stated_budget_and_hardly_more_would(name: str)
     parameters = recipe.mechanism.parameters(FakeDataset())
     table: dict[str, Any] = {"mechanism": {"kind": recipe.mechanism.wire_name, **parameters}}
     table["training"] = {"steps": recipe.training.steps}
-    why = explain(read_declared(table, {"epsilon": 10.0, "delta": 1e-5}), cross_check=False)
+    why = explain(read_described(table, {"epsilon": 10.0, "delta": 1e-5}), cross_check=False)
     assert why.fits
     assert why.affordable_steps is not None
     assert why.affordable_steps < 1.02 * why.num_steps

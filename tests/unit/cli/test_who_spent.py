@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from curator.accounting.events.none import NoEvent
 from curator.administration.open_ledger import open_ledger
 from curator.cli import main
 from curator.config import CuratorConfig
 from curator.folder import initialise
 from curator.ledger.entries import StatusSet
 from curator.ledger.records import DatasetStatus
-from curator.privacy.event import NoEvent
 from tests.contract.ledger_values import SETUP, opening, registration
 
 

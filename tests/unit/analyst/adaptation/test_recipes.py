@@ -17,16 +17,17 @@ from analyst.adaptation.load import (
 )
 from analyst.errors import RecipeError
 from curator.accounting.cost import event_cost
-from curator.accounting.declared import DeclaredRun, read_declared
+from curator.accounting.explain import DescribedRun
 from curator.accounting.rule import BudgetRule
-from curator.mechanisms.dp_swd_features_spec import DpSwdFeaturesSpec
+from curator.mechanisms.described import read_described
+from curator.mechanisms.dp_swd_features import DpSwdFeaturesSpec
 from tests.fakes.adaptation import table, toml
 from tests.fakes.facts import small_facts
 
 FOLDER = Path(analyst.adaptation.__file__).parent
 
 
-def affordable(run: DeclaredRun) -> bool:
+def affordable(run: DescribedRun) -> bool:
     """Return whether the rule of a ledger with nothing in it admits a run."""
     assert run.num_steps is not None
     return BudgetRule.register(run.budget).admits(event_cost(run.step) * run.num_steps)
@@ -39,9 +40,9 @@ def test_every_recipe_loads_and_its_noise_is_what_the_ledger_asks(name: str) -> 
     raw = tomllib.loads((FOLDER / f"{name}.toml").read_text())
     size = {"mnist-to-usps": 7291, "usps-to-mnist": 60_000}[name]
     known = {"nominal_size": size, "epsilon": 10.0, "delta": 1e-5}
-    assert affordable(read_declared(raw, known))
+    assert affordable(read_described(raw, known))
     raw["mechanism"]["noise_multiplier"] *= 0.99
-    assert not affordable(read_declared(raw, known))
+    assert not affordable(read_described(raw, known))
     sent = recipe.mechanism.parameters(small_facts(nominal_size=size, max_size=size, capacity=512))
     DpSwdFeaturesSpec(**sent)
 

@@ -4,10 +4,12 @@ import pytest
 
 from curator.accounting.calibrate import least_noise_near, noise_multiplier_for
 from curator.accounting.cost import Cost, event_cost
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.accounting.orders import ORDERS
 from curator.accounting.rule import BudgetRule
 from curator.privacy.budget import Budget
-from curator.privacy.event import GaussianEvent, SampledGaussianEvent, SamplingRate
+from curator.privacy.event import SamplingRate
 
 RULE = BudgetRule.register(Budget(epsilon=2.0, delta=1e-5))
 

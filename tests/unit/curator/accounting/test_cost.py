@@ -7,8 +7,11 @@ from fractions import Fraction
 import pytest
 
 from curator.accounting.cost import UNIT, Cost, event_cost, total_cost
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.none import NoEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.accounting.orders import ORDERS
-from curator.privacy.event import GaussianEvent, NoEvent, SampledGaussianEvent, SamplingRate
+from curator.privacy.event import SamplingRate
 
 ONE = Cost((1,) * len(ORDERS))
 INFINITE = Cost((None, *(5,) * (len(ORDERS) - 1)))

@@ -3,13 +3,11 @@ from __future__ import annotations
 import pytest
 
 from curator.accounting.event_text import event_from_text, event_to_text
-from curator.privacy.event import (
-    GaussianEvent,
-    NoEvent,
-    PrivacyEvent,
-    SampledGaussianEvent,
-    SamplingRate,
-)
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.none import NoEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
+from curator.privacy.event import SamplingRate
 
 
 @pytest.mark.parametrize(

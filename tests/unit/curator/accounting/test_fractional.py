@@ -5,12 +5,15 @@ from __future__ import annotations
 import pytest
 
 from curator.accounting.cost import UNIT, event_cost
-from curator.accounting.fractional import fractional_rdp_bound
+from curator.accounting.events.sampled_gaussian import (
+    SampledGaussianEvent,
+    fractional_rdp_bound,
+    sampled_gaussian_rdp,
+)
 from curator.accounting.orders import ORDERS
 from curator.accounting.quadrature import sampled_gaussian_rdp_at
-from curator.accounting.rdp import sampled_gaussian_rdp
 from curator.accounting.second_opinion import divergence_by_definition
-from curator.privacy.event import SampledGaussianEvent, SamplingRate
+from curator.privacy.event import SamplingRate
 
 GRID = [
     *((1e-18, 0.3), (1e-9, 1.0), (1e-6, 100.0), (1 / 1200, 0.5), (1 / 1200, 1.1)),

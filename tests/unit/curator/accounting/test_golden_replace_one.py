@@ -12,12 +12,10 @@ from typing import Any
 import mpmath
 import pytest
 
-from curator.accounting.fractional import fractional_rdp_bound
+from curator.accounting.events.sampled_gaussian import fractional_rdp_bound, sampled_gaussian_rdp
 from curator.accounting.hypergeometric import log_1f1
-from curator.accounting.profile import Floats, composed_epsilon
+from curator.accounting.profile import Floats, composed_epsilon, remove_profile
 from curator.accounting.rdp import gaussian_rdp as plain_rdp
-from curator.accounting.rdp import sampled_gaussian_rdp
-from curator.accounting.sliced_pld import remove_profile
 from tests.reference import golden_rows
 from tests.reference_accounting import replace_one
 from tests.reference_accounting.contour import contour_epsilon

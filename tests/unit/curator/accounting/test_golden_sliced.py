@@ -9,10 +9,14 @@ from typing import Any
 import pytest
 
 from curator.accounting.calibrate import least_noise
+from curator.accounting.events.sliced_gaussian import (
+    SampledSlicedGaussianEvent,
+    SlicedGaussianEvent,
+)
 from curator.accounting.hypergeometric import log_1f1
 from curator.accounting.pld import pld_epsilon
 from curator.accounting.rdp import epsilon_from_rdp, rdp_at
-from curator.privacy.event import SampledSlicedGaussianEvent, SamplingRate, SlicedGaussianEvent
+from curator.privacy.event import SamplingRate
 from tests.reference import golden_rows
 from tests.reference_accounting.contour import contour_epsilon
 from tests.reference_accounting.mixture import sliced

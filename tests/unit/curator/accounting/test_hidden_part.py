@@ -11,20 +11,16 @@ from scipy.integrate import quad
 from curator.accounting import second_opinion
 from curator.accounting.cost import UNIT, event_cost
 from curator.accounting.event_text import event_from_text, event_to_text
-from curator.accounting.explain import in_words
-from curator.accounting.hidden_part import hidden_part_rdp
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.hidden_part import HiddenPartEvent, hidden_part_rdp
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.accounting.orders import ORDERS
 from curator.accounting.pld import pld_epsilon
 from curator.accounting.rdp import rdp_at
 from curator.accounting.rule import BudgetRule
 from curator.accounting.second_opinion import divergence_by_definition, second_epsilon
 from curator.privacy.budget import Budget
-from curator.privacy.event import (
-    GaussianEvent,
-    HiddenPartEvent,
-    SampledGaussianEvent,
-    SamplingRate,
-)
+from curator.privacy.event import SamplingRate
 from tests.reference_accounting.replace_one import closed_form_rdp
 
 
@@ -115,7 +111,7 @@ class _Few:
 
 def test_text_and_words() -> None:
     assert event_from_text(event_to_text(event())) == event()
-    assert "one of 1,000 parts" in in_words(event())
+    assert "one of 1,000 parts" in event().in_words()
 
 
 @pytest.mark.parametrize(("num_parts", "z"), [(0, 1.0), (1 << 21, 1.0), (10, 0.0), (True, 1.0)])

@@ -6,8 +6,11 @@ import time
 import pytest
 from scipy.stats import norm
 
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.none import NoEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.accounting.pld import pld_epsilon, renyi_epsilon
-from curator.privacy.event import GaussianEvent, NoEvent, SampledGaussianEvent, SamplingRate
+from curator.privacy.event import SamplingRate
 
 
 def sampled(q: float, z: float) -> SampledGaussianEvent:

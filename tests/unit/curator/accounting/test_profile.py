@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from curator.accounting.profile import Floats, composed_epsilon, grid_interval
-from curator.accounting.sliced_pld import add_profile, remove_profile
+from curator.accounting.profile import (
+    Floats,
+    add_profile,
+    composed_epsilon,
+    grid_interval,
+    remove_profile,
+)
 
 ONE = np.array([1.0])
 

@@ -5,8 +5,11 @@ import math
 import pytest
 from opacus.accountants.analysis import rdp as opacus_rdp
 
-from curator.accounting.rdp import epsilon_from_rdp, rdp_at, sampled_gaussian_rdp
-from curator.privacy.event import GaussianEvent, NoEvent, SampledGaussianEvent, SamplingRate
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.none import NoEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent, sampled_gaussian_rdp
+from curator.accounting.rdp import epsilon_from_rdp, rdp_at
+from curator.privacy.event import SamplingRate
 
 
 def sampled(q: float, z: float) -> SampledGaussianEvent:

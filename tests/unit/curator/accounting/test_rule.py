@@ -7,11 +7,13 @@ from fractions import Fraction
 import pytest
 
 from curator.accounting.cost import UNIT, Cost, event_cost
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.accounting.orders import ORDERS
 from curator.accounting.rdp import epsilon_from_rdp
 from curator.accounting.rule import BudgetRule, order_threshold
 from curator.privacy.budget import Budget
-from curator.privacy.event import GaussianEvent, SampledGaussianEvent, SamplingRate
+from curator.privacy.event import SamplingRate
 
 TEN = Budget(epsilon=10.0, delta=1e-5)
 

@@ -11,15 +11,16 @@ from hypothesis import strategies as st
 
 from curator.accounting.cost import UNIT, event_cost
 from curator.accounting.event_text import event_from_text, event_to_text
-from curator.accounting.explain import in_words, opacus_epsilon
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
+from curator.accounting.events.sampled_sum import SampledSumEvent, mixed_rdp
+from curator.accounting.explain import opacus_epsilon
 from curator.accounting.orders import ORDERS
 from curator.accounting.pld import pld_epsilon
 from curator.accounting.rdp import rdp_at
 from curator.accounting.rule import BudgetRule
-from curator.accounting.sampled_sum import mixed_rdp
 from curator.accounting.second_opinion import second_epsilon
 from curator.privacy.budget import Budget
-from curator.privacy.event import SampledGaussianEvent, SampledSumEvent, SamplingRate
+from curator.privacy.event import SamplingRate
 
 
 def event(
@@ -140,6 +141,6 @@ def test_numbers_out_of_range_are_refused(changes: dict[str, float]) -> None:
 def test_text_gives_the_event_back_and_words_name_every_number() -> None:
     one = event(overflow=1e-17, releases=5)
     assert event_from_text(event_to_text(one)) == one
-    words = in_words(one)
+    words = one.in_words()
     for piece in ("5 Gaussian releases", "0.034", "1.9", "1e-17"):
         assert piece in words

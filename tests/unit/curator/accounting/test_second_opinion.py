@@ -7,17 +7,15 @@ from opacus.accountants.analysis import rdp as opacus_rdp
 
 from curator.accounting import second_opinion
 from curator.accounting.cost import event_cost
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.none import NoEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.accounting.orders import ORDERS
 from curator.accounting.rule import BudgetRule
 from curator.accounting.second_opinion import divergence_by_definition, second_epsilon
 from curator.privacy.budget import Budget
-from curator.privacy.event import (
-    GaussianEvent,
-    NoEvent,
-    PrivacyEvent,
-    SampledGaussianEvent,
-    SamplingRate,
-)
+from curator.privacy.event import SamplingRate
 
 WORKLOADS = [
     (10.0, 1e-5, 1 / 1200, 1.1, 3_400_000),
@@ -70,5 +68,5 @@ def test_opacus_agrees(epsilon: float, delta: float, q: float, z: float, steps: 
 @pytest.mark.parametrize("alpha", [2.0, 3.0, 16.0, 64.0, 512.0])
 def test_a_divergence_is_found_in_the_epsilon_of_dp_accounting(alpha: float) -> None:
     event = SampledGaussianEvent(sampling_rate=SamplingRate.at_least(0.01), noise_multiplier=1.1)
-    found = second_opinion._rdp_by_dp_accounting(alpha, [(event, 1000)])
+    found = second_opinion._rdp_by_dp_accounting(alpha, [(event.elsewhere, 1000)])
     assert found == pytest.approx(1000 * divergence_by_definition(event, alpha), rel=1e-9)

@@ -9,23 +9,24 @@ from scipy.stats import binom
 
 from curator.accounting.calibrate import noise_multiplier_for
 from curator.accounting.cost import UNIT, Cost, event_cost
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
+from curator.accounting.events.sliced_gaussian import (
+    SampledSlicedGaussianEvent,
+    SlicedGaussianEvent,
+    log_projection_moment,
+)
 from curator.accounting.hypergeometric import log_1f1
 from curator.accounting.orders import ORDERS
+from curator.accounting.overflow import overflow_probability
 from curator.accounting.pld import pld_epsilon, renyi_epsilon
 from curator.accounting.rdp import rdp_at
 from curator.accounting.rule import BudgetRule
 from curator.accounting.second_opinion import divergence_by_definition, second_epsilon
-from curator.accounting.sliced import log_projection_moment, overflow_probability
 from curator.accounting.sliced_pld import squared_length_rule
 from curator.privacy.budget import Budget
-from curator.privacy.event import (
-    GaussianEvent,
-    PrivacyEvent,
-    SampledGaussianEvent,
-    SampledSlicedGaussianEvent,
-    SamplingRate,
-    SlicedGaussianEvent,
-)
+from curator.privacy.event import SamplingRate
 from tests.reference_accounting.contour import contour_epsilon
 from tests.reference_accounting.mixture import sliced
 
@@ -136,7 +137,7 @@ def test_little_noise_is_priced_without_long_sums(monkeypatch: pytest.MonkeyPatc
         longest.append(t)
         return log_1f1(b, t)
 
-    monkeypatch.setattr("curator.accounting.sliced.log_1f1", counted)
+    monkeypatch.setattr("curator.accounting.events.sliced_gaussian.log_1f1", counted)
     event = sampled(overflow=1e-30, event=base(784, 1000, 0.0101))
     assert all(unit is not None for unit in event_cost(event).units)
     assert max(longest) < 3e7

@@ -10,24 +10,20 @@ from dp_accounting.pld import PLDAccountant
 
 from curator.accounting.calibrate import noise_multiplier_for
 from curator.accounting.cost import Cost, event_cost
-from curator.accounting.declared import read_declared
 from curator.accounting.event_text import event_from_text, event_to_text
-from curator.accounting.explain import explain, in_words, opacus_epsilon
+from curator.accounting.events.base import PrivacyEvent
+from curator.accounting.events.composed import ComposedEvent
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.none import NoEvent
+from curator.accounting.events.sampled_sum import SampledSumEvent
+from curator.accounting.explain import DescribedRun, explain, opacus_epsilon
 from curator.accounting.explain_text import explain_lines
 from curator.accounting.pld import pld_epsilon, renyi_epsilon
 from curator.accounting.rdp import rdp_at
 from curator.accounting.rule import BudgetRule
 from curator.accounting.second_opinion import divergence_by_definition, second_epsilon
 from curator.privacy.budget import Budget
-from curator.privacy.event import (
-    GaussianEvent,
-    NoEvent,
-    PrivacyEvent,
-    SampledSumEvent,
-    SamplingRate,
-    SumsThenGaussianEvent,
-    parts_of,
-)
+from curator.privacy.event import SamplingRate
 
 RULE = BudgetRule.register(Budget(epsilon=10.0, delta=1e-5))
 LAST = GaussianEvent(noise_multiplier=1.6)
@@ -44,14 +40,14 @@ def sums(
     )
 
 
-def event(of: SampledSumEvent | None = None, noise: float = 1.6) -> SumsThenGaussianEvent:
-    return SumsThenGaussianEvent(sums=of or sums(), noise_multiplier=noise)
+def event(of: SampledSumEvent | None = None, noise: float = 1.6) -> ComposedEvent:
+    return ComposedEvent(in_turn=(of or sums(), GaussianEvent(noise_multiplier=noise)))
 
 
 def test_the_cost_is_that_of_its_parts() -> None:
     whole = event()
-    assert parts_of(whole) == (sums(), LAST)
-    assert parts_of(LAST) == (LAST,)
+    assert whole.parts == (sums(), LAST)
+    assert LAST.parts == (LAST,)
     assert event_cost(whole) == event_cost(sums()) + event_cost(LAST)
     for order in (1.5, 3.0, 17.0):
         parts = rdp_at(sums(), order) + rdp_at(LAST, order)
@@ -97,7 +93,7 @@ def test_either_part_alone_costs_less_and_overflow_shows() -> None:
 
 
 def test_noise_is_calibrated_on_either_part() -> None:
-    def of_sums(noise: float) -> SumsThenGaussianEvent:
+    def of_sums(noise: float) -> ComposedEvent:
         return event(sums(noise=noise))
 
     least = noise_multiplier_for(RULE, Cost.zero(), of_sums, 1)
@@ -111,7 +107,7 @@ def test_text_gives_the_event_back_and_words_name_every_number() -> None:
     assert event_from_text(text) == whole
     assert event_to_text(event_from_text(text)) == text
     for piece in ("600 Gaussian releases", "0.25", "3.6", "1.6", "; then one Gaussian release"):
-        assert piece in in_words(whole)
+        assert piece in whole.in_words()
 
 
 @pytest.mark.parametrize(
@@ -129,41 +125,17 @@ def test_other_text_is_no_event(change: dict[str, object]) -> None:
         event_from_text(json.dumps(table))
 
 
-DECLARED = {
-    "mechanism": "dp-merf-ae",
-    "parameters": {
-        "sampling_rate": 0.25,
-        "capacity": 520,
-        "max_size": 1500,
-        "max_records_per_unit": 1,
-        "training_noise_multiplier": 3.6,
-        "training_steps": 600,
-        "noise_multiplier": 1.6,
-    },
-    "num_steps": 1,
-}
-
-
 def test_a_run_is_explained() -> None:
-    run = read_declared(DECLARED, {"epsilon": 10.0, "delta": 1e-5})
-    assert isinstance(run.setup, SumsThenGaussianEvent)
-    assert run.step == NoEvent()
+    run = DescribedRun(
+        mechanism="dp-merf-ae",
+        sensitivity="",
+        setup=event(),
+        step=NoEvent(),
+        num_steps=1,
+        budget=RULE.budget,
+    )
     why = explain(run, cross_check=True)
     assert why.affordable_steps is None
     assert why.fits
     assert why.pld_epsilon < why.ledger_epsilon <= 10.0
     assert any("they are free" in line for line in explain_lines(why))
-
-
-def test_the_published_run_claims_more_than_it_costs() -> None:
-    table = {
-        "mechanism": "dp-merf-ae-published",
-        "parameters": {"num_batches": 120, "noise_multiplier": 0.686},
-        "num_steps": 2040,
-    }
-    why = explain(read_declared(table, {"epsilon": 10.0, "delta": 1e-5}), cross_check=False)
-    (claim,) = why.claims
-    assert claim.claimed_epsilon == 10.0
-    assert claim.pld_epsilon == pytest.approx(6.56, abs=0.01)
-    assert why.pld_epsilon == claim.pld_epsilon
-    assert any("6.56 by loss distributions" in line for line in explain_lines(why))

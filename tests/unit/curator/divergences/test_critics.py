@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from curator.divergences import critic_training
+from curator.divergences.adam import Ensemble
 from curator.divergences.critic_training import (
     CriticOptimizer,
-    Ensemble,
     Minibatch,
     image_gradients,
     update,

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.func import grad, vmap
 from torch.nn.functional import one_hot, softplus
 
+from curator.divergences.critic_vector import CriticVector, adam_step
 from curator.divergences.critics import CriticShape, Parameters, initial_critics, scores
 from curator.divergences.dp_critic import (
     Examples,
@@ -20,7 +21,6 @@ from curator.divergences.dp_critic import (
     initial_vector,
     parameters_of,
 )
-from curator.divergences.dp_critic_adam import CriticVector, adam_step
 
 N, L = 6, 3
 

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from curator.divergences import critic_training, feature_extractors
-from curator.divergences.adam import adam_step
+from curator.divergences.adam import Ensemble, adam_step
 from curator.divergences.cost import LabelledCost, WeightedPoints, uniform_points
-from curator.divergences.critic_training import Ensemble
 from curator.divergences.critics import CriticShape, Parameters, initial_critics
 from curator.divergences.feature_extractors import (
     FeatureCost,

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from curator.divergences import placement
-from curator.divergences.critic_training import CriticOptimizer, Ensemble, update
+from curator.divergences.adam import Ensemble
+from curator.divergences.critic_training import CriticOptimizer, update
 from curator.divergences.critics import initial_critics
 from curator.divergences.placement import place_critics, placed_update
 from curator.divergences.ray_workers import RayUnavailable

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from curator.divergences.critic_training import Ensemble
+from curator.divergences.adam import Ensemble
 from curator.divergences.critics import CriticShape, Parameters, initial_critics, scores
 from curator.divergences.student import Answered, student_gradients, student_loss, teach
 from curator.divergences.teacher_votes import Questions

@@ -14,19 +14,23 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.none import NoEvent
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.divergences.feature_extractors import Generated, transport_gradients
 from curator.errors import MalformedRequest
 from curator.mechanisms import adversarial_dp_sinkhorn
-from curator.mechanisms.adversarial_dp_sinkhorn import AdversarialDpSinkhorn, ExtractorState
-from curator.mechanisms.adversarial_dp_sinkhorn_spec import AdversarialDpSinkhornSpec
-from curator.mechanisms.mechanism import (
+from curator.mechanisms.adversarial_dp_sinkhorn import (
+    AdversarialDpSinkhorn,
+    AdversarialDpSinkhornSpec,
+)
+from curator.mechanisms.base import (
     ReleasedOnceMechanism,
     SampledMechanism,
     StatefulMechanism,
 )
-from curator.privacy.event import GaussianEvent, NoEvent
+from curator.mechanisms.shard_networks import NetworkState
 from curator.privacy.private import SealedError
 from curator.privacy.records import ImageSpace, Samples
 from curator.privacy.release import FloatBlock, Release
@@ -63,7 +67,7 @@ def samples(num_rows: int = 6, seed: int = 0) -> Samples:
     return Samples(images_ND=images, labels_N=torch.arange(num_rows) % 3)
 
 
-def started(subject: AdversarialDpSinkhorn, count: int = 30) -> ExtractorState:
+def started(subject: AdversarialDpSinkhorn, count: int = 30) -> NetworkState:
     return subject.start(records(count).batches(8))
 
 
@@ -90,7 +94,7 @@ def test_the_whole_gradient_of_an_extractor_is_one_vector(extractor: str) -> Non
     assert noise.num_draws == 2 * 36
     what = Generated(images_ND=samples().images_ND, labels_N=samples().labels_N, num_samples=4)
     data = subject._own_records(state.shards), what
-    parts = transport_gradients(subject._shape, subject._cost, state.ensemble.critics, data)
+    parts = transport_gradients(subject.networks.shape, subject._cost, state.ensemble.critics, data)
     gradients = torch.cat(list(parts)).double()
     assert bool(gradients[:, 4:].any())  # rows of the self term depend on extractors
     lengths = gradients.flatten(1).norm(dim=1).reshape(-1, 1, 1)
@@ -143,7 +147,7 @@ def test_an_extractor_that_breaks_does_not_take_others_along(extractor: str) -> 
         weights = {name: rows.clone() for name, rows in state.ensemble.critics.items()}
         weights["weight0"][1] = value
         ensemble = replace(state.ensemble, critics=weights)
-        spoilt = ExtractorState(shards=state.shards, ensemble=ensemble)
+        spoilt = NetworkState(shards=state.shards, ensemble=ensemble)
         sound, _ = subject.gradient(state, samples(seed=1), SilentNoise())
         after, release = subject.gradient(spoilt, samples(seed=1), SilentNoise())
         assert equal(sound.ensemble, after.ensemble, [0, 2, 3, 4])
@@ -215,7 +219,7 @@ def test_a_broken_computation_is_answered_like_any_other(
 
 def test_a_state_cannot_be_printed_or_pickled() -> None:
     state = started(mechanism())
-    assert repr(state) == "ExtractorState(<sealed>)"
+    assert repr(state) == "NetworkState(<sealed>)"
     with pytest.raises(SealedError):
         pickle.dumps(state)
     with pytest.raises(SealedError):

@@ -14,20 +14,21 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from curator.accounting.cost import event_cost
-from curator.accounting.sliced import overflow_probability
+from curator.accounting.events.none import NoEvent
+from curator.accounting.events.sampled_sum import SampledSumEvent
+from curator.accounting.overflow import overflow_probability
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.divergences import dp_critic
 from curator.divergences.dp_critic import image_slopes
 from curator.errors import MalformedRequest
 from curator.mechanisms import dp_cgan
-from curator.mechanisms.dp_cgan import DpCgan, TrainedCritic
-from curator.mechanisms.dp_cgan_spec import DpCganSpec, dp_critic_shape
-from curator.mechanisms.mechanism import (
-    SampledStatefulMechanism,
+from curator.mechanisms.base import (
+    FreshSamples,
     StatefulMechanism,
 )
-from curator.privacy.event import NoEvent, SampledSumEvent, SamplingRate
+from curator.mechanisms.dp_cgan import DpCgan, DpCganSpec, TrainedCritic, dp_critic_shape
+from curator.privacy.event import SamplingRate
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private, SealedError
 from curator.privacy.records import ImageSpace, RecordBatch, Samples
@@ -77,7 +78,7 @@ def stream(
 ) -> Iterator[Private[RecordBatch]]:
     source, drawn = records() if given is None else given, noise or SeededNoise(5)
     while True:
-        yield source.poisson_batch(subject.sampling_rate, subject.capacity, drawn)
+        yield source.poisson_batch(subject.spec.rate, subject.spec.capacity, drawn)
 
 
 def rows(release: Release) -> Tensor:
@@ -89,7 +90,9 @@ def rows(release: Release) -> Tensor:
 def test_is_a_stateful_mechanism_that_samples() -> None:
     subject = mechanism()
     assert isinstance(subject, StatefulMechanism)
-    assert isinstance(subject, SampledStatefulMechanism)
+    assert subject.requirements().samples == FreshSamples(
+        rate=subject.spec.rate, capacity=subject.spec.capacity
+    )
     assert subject.durability == "every-step"
     assert subject.rows_per_step == 6
 

@@ -13,9 +13,8 @@ from torch import Tensor
 from curator.divergences.critics import scores
 from curator.divergences.dp_critic import Examples, parameters_of, share_recognised
 from curator.mechanisms import dp_cgan
-from curator.mechanisms.dp_cgan import DpCgan, TrainedCritic
+from curator.mechanisms.dp_cgan import DpCgan, TrainedCritic, dp_critic_shape
 from curator.mechanisms.dp_cgan_pace import Pace, PaceRule
-from curator.mechanisms.dp_cgan_spec import dp_critic_shape
 from curator.privacy.release import Release
 from curator.sanitizer import example_sum
 from tests.fakes.noise import SeededNoise

@@ -12,7 +12,11 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from curator.accounting.sliced import overflow_probability
+from curator.accounting.events.composed import ComposedEvent
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.none import NoEvent
+from curator.accounting.events.sampled_sum import SampledSumEvent
+from curator.accounting.overflow import overflow_probability
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.divergences.autoencoder import (
@@ -23,32 +27,19 @@ from curator.divergences.autoencoder import (
     initial_autoencoder,
     on_grid,
 )
-from curator.divergences.dp_critic_adam import CriticVector, adam_step
+from curator.divergences.critic_vector import CriticVector, adam_step
 from curator.errors import MalformedRequest
 from curator.mechanisms import dp_merf_ae
-from curator.mechanisms.dp_merf_ae import DpMerfAe
-from curator.mechanisms.dp_merf_ae_spec import DpMerfAeSpec, autoencoder_shape
-from curator.mechanisms.kinds import (
-    is_released_once,
-    is_sampled,
-    is_stateful,
-    least_noise_multiplier,
-    samples_of,
-)
-from curator.mechanisms.mechanism import TrainedOnceMechanism
-from curator.privacy.event import (
-    NoEvent,
-    SampledSumEvent,
-    SamplingRate,
-    SumsThenGaussianEvent,
-)
+from curator.mechanisms.base import FreshSamples, ReleasedOnceMechanism
+from curator.mechanisms.dp_merf_ae import DpMerfAe, DpMerfAeSpec, autoencoder_shape
+from curator.privacy.event import SamplingRate
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.sanitizer.example_sum import clip_factors, release_example_sum
 from curator.sanitizer.post_process import release_values
-from curator.state.private_batches import setup_batches
+from curator.state.private_batches import private_batches
 from tests.fakes.noise import SeededNoise
 from tests.unit.curator.mechanisms.silent import SilentNoise
 
@@ -91,7 +82,7 @@ def released(
     subject: DpMerfAe, given: PrivateRecords | None = None, noise: NoiseSource | None = None
 ) -> Release:
     source, drawn = records() if given is None else given, noise or SeededNoise(5)
-    return subject.setup(setup_batches(subject, source, drawn), drawn)
+    return subject.setup(private_batches(subject, source, drawn), drawn)
 
 
 def blocks(release: Release) -> tuple[Tensor, Tensor]:
@@ -109,13 +100,11 @@ def samples(num_rows: int = 6) -> Samples:
 
 def test_is_released_once_after_a_training_on_samples() -> None:
     subject = mechanism(training_noise_multiplier=0.7)
-    assert isinstance(subject, TrainedOnceMechanism)
-    assert is_released_once(subject)
-    assert not is_sampled(subject)
-    assert not is_stateful(subject)
-    assert samples_of(subject) == (SamplingRate.at_least(0.5), 40)
-    assert least_noise_multiplier(subject) == 0.7
-    assert least_noise_multiplier(mechanism()) == mechanism().noise_multiplier == 0.9
+    assert isinstance(subject, ReleasedOnceMechanism)
+    samples = FreshSamples(rate=SamplingRate.at_least(0.5), capacity=40, before_all=4)
+    assert subject.requirements().samples == samples
+    assert subject.least_noise_multiplier == 0.7
+    assert mechanism().least_noise_multiplier == mechanism().noise_multiplier == 0.9
     assert mechanism().rows_per_step is None
 
 
@@ -129,11 +118,15 @@ def test_every_update_and_the_release_are_charged_when_the_run_opens() -> None:
         num_releases=4,
     )
     assert sums.overflow_probability > 0
-    assert subject.setup_event() == SumsThenGaussianEvent(sums=sums, noise_multiplier=0.9)
+    assert subject.setup_event() == ComposedEvent(
+        in_turn=(sums, GaussianEvent(noise_multiplier=0.9))
+    )
     assert subject.step_event() == NoEvent()
     grouped = mechanism(max_records_per_unit=2).setup_event()
-    assert isinstance(grouped, SumsThenGaussianEvent)
-    assert grouped.sums.overflow_probability == overflow_probability(40, rate, 20)
+    assert isinstance(grouped, ComposedEvent)
+    grouped_sums = grouped.in_turn[0]
+    assert isinstance(grouped_sums, SampledSumEvent)
+    assert grouped_sums.overflow_probability == overflow_probability(40, rate, 20)
 
 
 def test_the_weights_are_those_of_dp_sgd_written_once_more() -> None:
@@ -215,7 +208,7 @@ def test_samples_are_taken_before_the_records_and_each_once() -> None:
     taken: list[str] = []
 
     def watched() -> Iterator[Private[RecordBatch]]:
-        for number, sealed in enumerate(setup_batches(subject, records(), drawn)):
+        for number, sealed in enumerate(private_batches(subject, records(), drawn)):
             taken.append("sample" if number < 4 else "records")
             yield sealed
 

@@ -9,10 +9,12 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from curator.accounting.events.none import NoEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.errors import MalformedRequest
+from curator.mechanisms.base import SampledMechanism
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn, DpSinkhornSpec
-from curator.mechanisms.mechanism import SampledMechanism
-from curator.privacy.event import NoEvent, SampledGaussianEvent, SamplingRate
+from curator.privacy.event import SamplingRate
 from curator.privacy.private import Private
 from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
@@ -68,7 +70,7 @@ def test_is_a_sampled_mechanism_that_charges_each_step() -> None:
     assert subject.step_event() == SampledGaussianEvent(
         sampling_rate=SamplingRate.at_least(0.1), noise_multiplier=1.1
     )
-    assert subject.capacity == 6
+    assert subject.spec.capacity == 6
 
 
 def test_rows_are_n_noised_then_the_debias_rows_without_noise() -> None:

@@ -11,19 +11,18 @@ from pydantic import ValidationError
 from safetensors.torch import save
 from torch import Tensor
 
-from curator.accounting.sliced import overflow_probability
+from curator.accounting.events.none import NoEvent
+from curator.accounting.events.sliced_gaussian import (
+    SampledSlicedGaussianEvent,
+    SlicedGaussianEvent,
+)
+from curator.accounting.overflow import overflow_probability
 from curator.divergences.feature_nets import ROW_RADIUS, feature_rows
 from curator.divergences.sliced import clip_rows, sliced_distance
 from curator.errors import MalformedRequest
-from curator.mechanisms.dp_swd_features import DpSwdFeatures
-from curator.mechanisms.dp_swd_features_spec import DpSwdFeaturesSpec
-from curator.mechanisms.mechanism import SampledMechanism
-from curator.privacy.event import (
-    NoEvent,
-    SampledSlicedGaussianEvent,
-    SamplingRate,
-    SlicedGaussianEvent,
-)
+from curator.mechanisms.base import SampledMechanism
+from curator.mechanisms.dp_swd_features import DpSwdFeatures, DpSwdFeaturesSpec
+from curator.privacy.event import SamplingRate
 from curator.privacy.private import Private
 from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import LatticeBlock, Release
@@ -70,7 +69,7 @@ def test_is_a_sampled_mechanism_charged_in_the_dimension_of_the_features() -> No
         base=SlicedGaussianEvent(dimension=7, num_projections=5, noise_multiplier=1.1),
         overflow_probability=overflow_probability(30, rate, 6),
     )
-    assert (subject.capacity, subject.rows_per_step) == (6, 4)
+    assert (subject.spec.capacity, subject.rows_per_step) == (6, 4)
 
 
 def test_units_of_several_records_fill_the_slots_sooner() -> None:

@@ -13,19 +13,19 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.none import NoEvent
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.errors import MalformedRequest
 from curator.mechanisms import g_pate
-from curator.mechanisms.g_pate import GPate, GPateState
-from curator.mechanisms.g_pate_spec import GPateSpec
-from curator.mechanisms.mechanism import (
+from curator.mechanisms.base import (
     ReleasedOnceMechanism,
     SampledMechanism,
     StatefulMechanism,
 )
-from curator.mechanisms.teachers import Teachers
-from curator.privacy.event import GaussianEvent, NoEvent
+from curator.mechanisms.g_pate import GPate, GPateSpec
+from curator.mechanisms.shard_networks import NetworkState, ShardNetworks
 from curator.privacy.private import SealedError
 from curator.privacy.records import ImageSpace, Samples
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
@@ -55,7 +55,7 @@ def samples(num_rows: int = 4, seed: int = 0) -> Samples:
     return Samples(images_ND=images, labels_N=torch.arange(num_rows) % 3)
 
 
-def started(subject: GPate, count: int = 30) -> GPateState:
+def started(subject: GPate, count: int = 30) -> NetworkState:
     return subject.start(records(count).batches(8))
 
 
@@ -99,7 +99,7 @@ def test_is_a_stateful_mechanism_that_charges_each_step_without_sampling(
 def test_counts_are_votes_on_every_projection(seen: list[LatticeBlock]) -> None:
     subject, noise = mechanism(), SilentNoise()
     state = started(subject)
-    assert int((state.taught.shards.counts_K > 0).sum()) == 5
+    assert int((state.shards.counts_K > 0).sum()) == 5
     _, release = subject.gradient(state, samples(), noise)
     assert rows(release).shape == (4, 6)
     assert noise.num_draws == 2 * 4 * 2 * 4
@@ -166,7 +166,7 @@ def test_the_state_does_not_depend_on_the_noise(changes: dict[str, Any]) -> None
             subject.gradient(state, samples(seed=step), SeededNoise(number))[0]
             for number, state in enumerate(states)
         ]
-    first, second = (state.taught.ensemble for state in states)
+    first, second = (state.ensemble for state in states)
     assert equal(first, second, list(range(5)))
     assert [state.num_steps for state in states] == [2, 2]
 
@@ -217,16 +217,16 @@ def test_a_broken_computation_is_answered_like_any_other(
 
     subject = mechanism(**changes)
     state = started(subject)
-    monkeypatch.setattr(Teachers, "train", fail)
+    monkeypatch.setattr(ShardNetworks, "trained", fail)
     after, release = subject.gradient(state, samples(), SilentNoise())
     assert not seen[0].integers.any()
     assert rows(release).shape == (4, 6)
-    assert after.taught is state.taught
+    assert after.ensemble is state.ensemble
 
 
 def test_a_state_cannot_be_printed_or_pickled() -> None:
     state = started(mechanism())
-    assert repr(state) == "GPateState(<sealed>)"
+    assert repr(state) == "NetworkState(<sealed>)"
     with pytest.raises(SealedError):
         pickle.dumps(state)
     with pytest.raises(SealedError):

@@ -13,21 +13,21 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.none import NoEvent
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.divergences import critic_training
+from curator.divergences.adam import Ensemble
 from curator.errors import MalformedRequest
 from curator.mechanisms import gs_wgan_mean
-from curator.mechanisms.critic_state import CriticState
-from curator.mechanisms.gs_wgan_mean import GsWganMean
-from curator.mechanisms.gs_wgan_mean_spec import GsWganMeanSpec
-from curator.mechanisms.mechanism import (
+from curator.mechanisms.base import (
     ReleasedOnceMechanism,
     SampledMechanism,
     StatefulMechanism,
 )
-from curator.mechanisms.shard_minibatch import onehot
-from curator.privacy.event import GaussianEvent, NoEvent
+from curator.mechanisms.gs_wgan_mean import GsWganMean, GsWganMeanSpec
+from curator.mechanisms.shard_networks import NetworkState, onehot
 from curator.privacy.private import SealedError
 from curator.privacy.records import ImageSpace, Samples
 from curator.privacy.release import LatticeBlock, Release
@@ -68,7 +68,7 @@ def records(count: int = 30) -> PrivateRecords:
     return PrivateRecords(LabelledImages(levels=levels, labels=np.arange(count) % 3), 40)
 
 
-def started(subject: GsWganMean, count: int = 30) -> CriticState:
+def started(subject: GsWganMean, count: int = 30) -> NetworkState:
     return subject.start(records(count).batches(8))
 
 
@@ -97,10 +97,10 @@ def test_rows_are_the_average_of_clipped_gradients(critic: str) -> None:
     assert noise.num_draws == 2 * 24
     parts = list(
         critic_training.image_gradients(
-            subject.data.shape,
+            subject.networks.shape,
             state.ensemble.critics,
             samples().images_ND,
-            onehot(samples().labels_N, subject.data.space),
+            onehot(samples().labels_N, subject.networks.space),
         )
     )
     gradients = torch.cat(parts).double()
@@ -176,9 +176,9 @@ def test_a_critic_that_breaks_does_not_take_others_along() -> None:
         broken = copy.copy(state.ensemble.critics)
         broken["weight0"] = broken["weight0"].clone()
         broken["weight0"][1] = value
-        spoilt = CriticState(
+        spoilt = NetworkState(
             shards=state.shards,
-            ensemble=critic_training.Ensemble(
+            ensemble=Ensemble(
                 critics=broken,
                 means=state.ensemble.means,
                 squares=state.ensemble.squares,
@@ -208,7 +208,7 @@ def test_a_broken_computation_is_answered_like_any_other(
 
 def test_a_state_cannot_be_printed_or_pickled() -> None:
     state = started(mechanism())
-    assert repr(state) == "CriticState(<sealed>)"
+    assert repr(state) == "NetworkState(<sealed>)"
     assert "tensor" not in repr(state.ensemble) + repr(state.shards)
     for private in (state, state.shards):
         with pytest.raises(SealedError):

@@ -10,11 +10,11 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.none import NoEvent
 from curator.errors import MalformedRequest
-from curator.mechanisms.mean_embedding import MeanEmbedding
-from curator.mechanisms.mean_embedding_spec import MeanEmbeddingSpec
-from curator.mechanisms.mechanism import ReleasedOnceMechanism
-from curator.privacy.event import GaussianEvent, NoEvent
+from curator.mechanisms.base import ReleasedOnceMechanism
+from curator.mechanisms.mean_embedding import MeanEmbedding, MeanEmbeddingSpec
 from curator.privacy.private import Private
 from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import Release

@@ -10,16 +10,18 @@ import torch
 from torch import Tensor
 
 from curator.accounting.cost import event_cost
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.hidden_part import HiddenPartEvent
+from curator.accounting.events.none import NoEvent
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.divergences.critic_training import image_gradients
 from curator.errors import MalformedRequest
-from curator.mechanisms.critic_state import CriticState
+from curator.mechanisms.base import StatefulMechanism
 from curator.mechanisms.gs_wgan_decoupled import GsWganDecoupled, GsWganDecoupledSpec
-from curator.mechanisms.gs_wgan_mean_spec import GsWganMeanSpec
+from curator.mechanisms.gs_wgan_mean import GsWganMeanSpec
 from curator.mechanisms.gs_wgan_round_robin import GsWganRoundRobin
-from curator.mechanisms.mechanism import StatefulMechanism
-from curator.privacy.event import GaussianEvent, HiddenPartEvent, NoEvent
+from curator.mechanisms.shard_networks import NetworkState
 from curator.privacy.release import LatticeBlock, Release
 from curator.sanitizer.averaged import FINE_STD, fine_radius
 from curator.sanitizer.secret_index import secret_index
@@ -60,7 +62,7 @@ def records(kept: np.ndarray | None = None) -> PrivateRecords:
     return PrivateRecords(LabelledImages(levels=levels, labels=(np.arange(40) % 3)[kept]), 40)
 
 
-def started(subject: GsWganDecoupled | GsWganRoundRobin, kept: Any = None) -> CriticState:
+def started(subject: GsWganDecoupled | GsWganRoundRobin, kept: Any = None) -> NetworkState:
     return subject.start(records(kept).batches(8))
 
 
@@ -70,7 +72,7 @@ def integers(release: Release) -> Tensor:
     return block.integers
 
 
-def values(state: CriticState) -> list[Tensor]:
+def values(state: NetworkState) -> list[Tensor]:
     ensemble = state.ensemble
     parts = (ensemble.critics, ensemble.means, ensemble.squares)
     return [value.clone() for part in parts for value in part.values()]
@@ -104,8 +106,9 @@ def test_both_are_stateful_and_say_what_they_cost() -> None:
 def test_the_answer_is_one_critic_s_clipped_gradient(critic: str, index: int) -> None:
     subject = decoupled(critic=critic)
     state, release = subject.gradient(started(subject), samples(), Drawn(index))
-    images = subject.data.images(samples())
-    every = torch.cat(list(image_gradients(subject.data.shape, state.ensemble.critics, *images)))
+    images = subject.networks.images(samples())
+    shape, critics = subject.networks.shape, state.ensemble.critics
+    every = torch.cat(list(image_gradients(shape, critics, *images)))
     gradients = every[index].double()
     lengths = gradients.norm(dim=1, keepdim=True)
     (block,) = release.blocks

@@ -12,18 +12,18 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.none import NoEvent
 from curator.errors import MalformedRequest
 from curator.mechanisms import pate_gan
-from curator.mechanisms.mechanism import (
+from curator.mechanisms.base import (
     ReleasedOnceMechanism,
     SampledMechanism,
     StatefulMechanism,
 )
-from curator.mechanisms.pate_gan import PateGan, PateGanState
-from curator.mechanisms.pate_gan_spec import PateGanSpec
+from curator.mechanisms.pate_gan import PateGan, PateGanSpec, PateGanState
 from curator.mechanisms.pate_gan_student import Student
-from curator.mechanisms.teachers import Teachers
-from curator.privacy.event import GaussianEvent, NoEvent
+from curator.mechanisms.shard_networks import ShardNetworks
 from curator.privacy.private import SealedError
 from curator.privacy.records import Samples
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
@@ -242,7 +242,7 @@ def test_a_broken_computation_is_answered_like_any_other(
 
     subject = mechanism()
     state = started(subject)
-    monkeypatch.setattr(Teachers, "train", fail)
+    monkeypatch.setattr(ShardNetworks, "trained", fail)
     after, release = subject.gradient(state, samples(), SilentNoise())
     assert not counted[0].integers.any()
     assert rows(release).shape == (4, 6)

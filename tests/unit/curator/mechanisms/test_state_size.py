@@ -13,9 +13,7 @@ from torch import Tensor
 
 from curator.mechanisms.catalogue import read_specification
 from curator.mechanisms.dp_cgan import DpCgan
-from curator.mechanisms.kinds import is_numbered
-from curator.mechanisms.mean_embedding import MeanEmbedding
-from curator.mechanisms.mean_embedding_spec import MeanEmbeddingSpec
+from curator.mechanisms.mean_embedding import MeanEmbedding, MeanEmbeddingSpec
 from curator.privacy.records import ImageSpace, Samples
 from tests.fakes.curator import SINKHORN
 from tests.fakes.noise import SeededNoise
@@ -68,9 +66,7 @@ def test_a_state_is_as_large_as_was_said(name: str) -> None:
     images = torch.rand(rows, SPACE.dimension, generator=torch.Generator().manual_seed(1)) * 2 - 1
     samples = Samples(images_ND=images, labels_N=torch.arange(rows) % 3)
     for step in range(1, 8):  # more than a student remembers
-        if is_numbered(subject):
-            state = subject.numbered(state, step)
-        state, _ = subject.gradient(state, samples, noise)
+        state, _ = subject.gradient(subject.numbered(state, step), samples, noise)
     taken = sum(tensor.untyped_storage().nbytes() for tensor in tensors(state))
     packed = sum(tensor.nbytes for tensor in subject.pack(state).values())
     kept = subject.spec.kept_bytes(SPACE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle  # noqa: TID251 - to see it refused
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,11 @@ from torch import Tensor
 
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
-from curator.divergences.critic_training import Ensemble
+from curator.divergences.adam import Ensemble
 from curator.divergences.device import compute_device
 from curator.errors import MalformedRequest
-from curator.mechanisms.teachers import Taught, Teachers, TeacherSpec, silent
+from curator.mechanisms.shard_networks import NetworkState, ShardNetworks, silent
+from curator.mechanisms.teachers import TeacherSpec, teachers_of
 from curator.privacy.private import SealedError
 from curator.privacy.records import ImageSpace
 
@@ -38,8 +40,16 @@ TEACHERS: dict[str, Any] = {
 }
 
 
-def teachers(**changes: object) -> Teachers:
-    return Teachers(TeacherSpec(**(TEACHERS | changes)), SPACE)
+def spec(**changes: object) -> TeacherSpec:
+    return TeacherSpec(**(TEACHERS | changes))
+
+
+def teachers(**changes: object) -> ShardNetworks:
+    return teachers_of(spec(**changes), SPACE)
+
+
+def trained(subject: ShardNetworks, state: NetworkState, seed: int = 0) -> NetworkState:
+    return subject.trained(state, spec().training, spec().optimizer, (images(seed), onehot()))
 
 
 def records(count: int = 30) -> PrivateRecords:
@@ -63,32 +73,33 @@ def equal(first: Ensemble, second: Ensemble, rows: list[int]) -> bool:
 
 def test_the_first_step_warms_up() -> None:
     subject = teachers()
-    taught = subject.begin(records().batches(8))
+    taught = subject.start(records().batches(8))
     updates = []
     for _ in range(3):
-        taught = subject.train(taught, images(), onehot())
+        taught = trained(subject, taught)
         updates.append(taught.ensemble.num_updates)
     assert updates == [5, 7, 9]
 
 
 def test_a_lesson_shows_records_of_the_own_shard() -> None:
     subject = teachers(num_teachers=3)
-    shards = subject.begin(records().batches(8)).shards
-    batch = subject.lesson(shards, 7, images(), onehot())
+    state = subject.start(records().batches(8))
+    shards, shown = state.shards, (images(), onehot())
+    batch = subject.minibatch(state, "update|7", 6, shown)
     assert batch.records_KRD.shape == (3, 6, 6)
     for k in range(3):
         own = shards.levels_KPD[k, : int(shards.counts_K[k])].float() / 8 - 1
         for row, label in zip(batch.records_KRD[k], batch.record_labels_KRL[k], strict=True):
             (place,) = (own == row).all(dim=1).nonzero()[:, 0].tolist()
             assert int(label.argmax()) == int(shards.labels_KP[k, place])
-    again = subject.lesson(shards, 8, images(), onehot())
+    again = subject.minibatch(state, "update|8", 6, shown)
     assert not torch.equal(again.records_KRD, batch.records_KRD)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 1e30])
 def test_a_teacher_that_breaks_does_not_take_others_along(value: float) -> None:
     subject = teachers(num_teachers=3)
-    taught = subject.train(subject.begin(records().batches(8)), images(), onehot())
+    taught = trained(subject, subject.start(records().batches(8)))
     broken = {name: rows.clone() for name, rows in taught.ensemble.critics.items()}
     broken["weight0"][1] = value
     ensemble = Ensemble(
@@ -97,16 +108,16 @@ def test_a_teacher_that_breaks_does_not_take_others_along(value: float) -> None:
         squares=taught.ensemble.squares,
         num_updates=taught.ensemble.num_updates,
     )
-    sound = subject.train(taught, images(1), onehot())
-    after = subject.train(Taught(shards=taught.shards, ensemble=ensemble), images(1), onehot())
+    sound = trained(subject, taught, 1)
+    after = trained(subject, replace(taught, ensemble=ensemble), 1)
     assert equal(sound.ensemble, after.ensemble, [0, 2])
 
 
 def test_what_is_packed_goes_on_as_if_nothing_had_happened() -> None:
     subject = teachers()
-    taught = subject.train(subject.begin(records().batches(8)), images(), onehot())
+    taught = trained(subject, subject.start(records().batches(8)))
     back = subject.unpack(subject.pack(taught), records().batches(11))
-    ends = [subject.train(one, images(1), onehot()) for one in (taught, back)]
+    ends = [trained(subject, one, 1) for one in (taught, back)]
     assert equal(ends[0].ensemble, ends[1].ensemble, list(range(5)))
     assert ends[0].ensemble.num_updates == ends[1].ensemble.num_updates
     assert not any("levels" in name for name in subject.pack(taught))
@@ -114,17 +125,17 @@ def test_what_is_packed_goes_on_as_if_nothing_had_happened() -> None:
 
 def test_an_empty_shard_is_silent() -> None:
     subject = teachers()
-    taught = subject.begin(records(1).batches(8))
+    taught = subject.start(records(1).batches(8))
     said = torch.ones(3, 4, dtype=torch.bool)
-    found = torch.cat((silent(taught, said, 0), silent(taught, said[:2], 3)))
+    found = torch.cat((silent(taught.shards, said, 0), silent(taught.shards, said[:2], 3)))
     assert found.shape == (5, 1)
     assert torch.equal(found[:, 0].cpu(), taught.shards.counts_K == 0)
     assert int(found.sum()) == 4
 
 
 def test_it_cannot_be_printed_or_pickled() -> None:
-    taught = teachers().begin(records().batches(8))
-    assert repr(taught) == "Taught(<sealed>)"
+    taught = teachers().start(records().batches(8))
+    assert repr(taught) == "NetworkState(<sealed>)"
     with pytest.raises(SealedError):
         pickle.dumps(taught)
     with pytest.raises(SealedError):
@@ -152,6 +163,6 @@ def test_sizes_that_are_absurd_together_are_refused(changes: dict[str, Any]) -> 
 
 def test_steps_of_too_many_coordinates_are_refused() -> None:
     space = ImageSpace(channels=1, height=256, width=256, max_level=16, num_classes=3)
-    spec = TeacherSpec(**(TEACHERS | {"num_samples": 300, "teacher_width": 1}))
+    many = spec(num_samples=300, teacher_width=1)
     with pytest.raises(MalformedRequest, match="num_samples: too many images"):
-        Teachers(spec, space)
+        teachers_of(many, space)

@@ -7,13 +7,10 @@ from fractions import Fraction
 
 import pytest
 
+from curator.accounting.events.gaussian import GaussianEvent
+from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.privacy.budget import Budget
-from curator.privacy.event import (
-    GaussianEvent,
-    SampledGaussianEvent,
-    SamplingRate,
-    check_num_steps,
-)
+from curator.privacy.event import SamplingRate, check_num_steps
 
 BAD_NUMBERS = [math.nan, math.inf, -math.inf, 0.0, -1.0, 1e-3, 1e9, "1", None, True]
 

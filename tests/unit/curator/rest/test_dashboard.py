@@ -8,12 +8,12 @@ from html.parser import HTMLParser
 
 import pytest
 
+from curator.accounting.events.none import NoEvent
 from curator.divergences.backend import Backend, Choice, Verdict
 from curator.errors import LedgerUnavailable
 from curator.identity.tokens import TokenTable
 from curator.ledger.entries import ShareSet, StatusSet
 from curator.ledger.ledger import DatasetRegistration, DatasetStatus
-from curator.privacy.event import NoEvent
 from curator.rest.app import create_app
 from curator.rest.pages import SCRIPT, STYLE
 from curator.service.caller import Role

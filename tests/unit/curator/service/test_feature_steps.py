@@ -9,10 +9,10 @@ import pytest
 import torch
 from safetensors.torch import save
 
-from curator.accounting.declared import read_declared
 from curator.data.sampling import PrivateRecords
 from curator.errors import MalformedRequest, NotPermitted
 from curator.mechanisms.catalogue import parse_mechanism
+from curator.mechanisms.described import read_described
 from curator.mechanisms.dp_swd_features import DpSwdFeatures
 from curator.mechanisms.specification import canonical_json
 from curator.privacy.facts import DatasetFacts
@@ -153,6 +153,6 @@ def test_bounds_below_the_declared_ones_are_refused() -> None:
 
 def test_it_is_priced_as_the_mechanism_prices_itself() -> None:
     table = {"mechanism": "dp-swd-features", "parameters": PARAMETERS, "num_steps": 5}
-    declared = read_declared(table, {"epsilon": 10.0, "delta": 1e-5})
+    declared = read_described(table, {"epsilon": 10.0, "delta": 1e-5})
     assert declared.step == mechanism().step_event()
     assert declared.setup == mechanism().setup_event()

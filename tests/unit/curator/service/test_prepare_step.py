@@ -34,7 +34,7 @@ def test_the_next_step_s_sample_is_drawn_and_nothing_is_charged(
     used, mark = live.used, live.mark
     prepare_step(ctx, run.run_id)
     mechanism: Any = live.mechanism
-    assert calls == [(live.records, mechanism.sampling_rate, mechanism.capacity, ctx.noise)]
+    assert calls == [(live.records, mechanism.spec.rate, mechanism.spec.capacity, ctx.noise)]
     assert (live.used, live.mark) == (used, mark)
 
 

@@ -20,7 +20,7 @@ from curator.service.download_release import download_release
 from curator.service.open_run import RunRequest, open_run
 from curator.service.resume_run import resume_run
 from curator.service.steward_policy import StewardPolicy
-from curator.state.private_batches import setup_batches
+from curator.state.private_batches import private_batches
 from tests.fakes.curator import (
     ALICE,
     EMBEDDING,
@@ -73,12 +73,12 @@ def test_samples_come_first_and_then_every_record_once() -> None:
     space, records = small_facts().space, PrivateRecords(small_images())
     trained = parse_mechanism("dp-merf-ae", json.dumps(AUTOENCODER), space)
     assert isinstance(trained, DpMerfAe)
-    sealed = [one.unseal() for one in setup_batches(trained, records, SeededNoise(2))]
+    sealed = [one.unseal() for one in private_batches(trained, records, SeededNoise(2))]
     assert [len(batch.mask_M) for batch in sealed[:3]] == [8, 8, 8]
     assert sum(int(batch.mask_M.sum()) for batch in sealed[3:]) == 5
     once = parse_mechanism("mean-embedding", json.dumps(EMBEDDING), space)
     assert isinstance(once, MeanEmbedding)
-    whole = [one.unseal() for one in setup_batches(once, records, SeededNoise(2))]
+    whole = [one.unseal() for one in private_batches(once, records, SeededNoise(2))]
     assert sum(int(batch.mask_M.sum()) for batch in whole) == 5
 
 

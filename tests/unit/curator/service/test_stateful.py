@@ -14,8 +14,8 @@ import torch
 
 from curator.data.sampling import PrivateRecords
 from curator.errors import CuratorError, LedgerUnavailable, RunClosed, StepLost
-from curator.mechanisms.critic_state import CriticState
 from curator.mechanisms.gs_wgan_mean import GsWganMean
+from curator.mechanisms.shard_networks import NetworkState
 from curator.privacy.release import LatticeBlock
 from curator.service.answer_step import release_gradient
 from curator.service.close_run import close_run
@@ -140,7 +140,7 @@ def test_steps_pass_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
     ready = threading.Event()
     real = GsWganMean.start
 
-    def late(self: GsWganMean, batches: Any) -> CriticState:
+    def late(self: GsWganMean, batches: Any) -> NetworkState:
         ready.wait(10)
         return real(self, batches)
 
@@ -159,7 +159,7 @@ def test_making_a_state_takes_no_place_of_other_runs(monkeypatch: pytest.MonkeyP
     slow, quick = critics(ctx), opened(ctx, key="b" * 16).run_id
     ready, real = threading.Event(), GsWganMean.start
 
-    def late(self: GsWganMean, batches: Any) -> CriticState:
+    def late(self: GsWganMean, batches: Any) -> NetworkState:
         ready.wait(10)
         return real(self, batches)
 
@@ -257,7 +257,7 @@ def test_claimed_steps_are_answered_although_the_run_ends_meanwhile(
     run_id = critics(ctx)
     ready, real = threading.Event(), GsWganMean.start
 
-    def late(self: GsWganMean, batches: Any) -> CriticState:
+    def late(self: GsWganMean, batches: Any) -> NetworkState:
         ready.wait(10)
         return real(self, batches)
 

@@ -6,15 +6,17 @@ import stat
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from curator.accounting.events.none import NoEvent
 from curator.data.sampling import PrivateRecords
 from curator.errors import CuratorError, RunClosed
 from curator.ledger.memory import MemoryLedger
+from curator.mechanisms.base import Requirements, StatefulMechanism
 from curator.mechanisms.gs_wgan_mean import GsWganMean
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.service.answer_step import release_gradient
@@ -183,13 +185,21 @@ def test_a_torn_last_entry_was_never_answered(tmp_path: Path) -> None:
         journal, whole = moved, moved.read_bytes()
 
 
-class Counting:
+class Counting(StatefulMechanism):
     """A mechanism whose state depends on what it released: kept at every step."""
 
-    durability: Final = "every-step"
+    durability = "every-step"
 
     def __init__(self) -> None:
         self.starts = 0
+
+    def requirements(self) -> Requirements:
+        return Requirements(
+            samples=None, max_size=None, max_records_per_unit=None, numbers_per_row=2
+        )
+
+    def step_event(self) -> NoEvent:
+        return NoEvent()
 
     def start(self, batches: Any) -> Tensor:
         self.starts += 1

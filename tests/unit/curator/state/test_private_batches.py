@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from curator.accounting.events.sampled_sum import SampledSumEvent
 from curator.data.sampling import PrivateRecords
 from curator.errors import PolicyRefused
 from curator.ledger.records import RunState
 from curator.mechanisms.catalogue import parse_mechanism
 from curator.mechanisms.dp_cgan import DpCgan
 from curator.mechanisms.gs_wgan_mean import GsWganMean
-from curator.privacy.event import SampledSumEvent
 from curator.service.answer_step import release_gradient
 from curator.service.context import Context
 from curator.service.open_run import RunRequest, open_run
