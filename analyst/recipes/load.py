@@ -130,7 +130,7 @@ def recipe_from_dict(table: Mapping[str, Any], *, origin: str) -> Recipe:
     except ValidationError as error:
         lines = _explain(error, table)
         message = f"{origin} is not valid:\n  " + "\n  ".join(lines)
-        remedy = "'analyst train --help' lists every key with its meaning."
+        remedy = "'analyst recipes show NAME --keys' lists every key with its meaning."
         raise RecipeError(message, remedy) from None
 
 

@@ -16,8 +16,7 @@ from analyst.adaptation.load import adaptation_from_dict
 from analyst.adaptation.networks import build_classifier, weight_bytes
 from analyst.adaptation.outputs import adaptation_store
 from analyst.adaptation.session import Sitting, resume_adaptation, start_adaptation
-from analyst.cli import main
-from analyst.config import ExitCode
+from analyst.cli import ExitCode, main
 from analyst.errors import AnalystError
 from analyst.generators.generator import ImageShape
 from analyst.training.errors import CheckpointError

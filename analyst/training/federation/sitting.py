@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
+from typing import Any
 
 from analyst.device import check_device
 from analyst.embedding.sessions import resume_offline, train_offline
 from analyst.recipes import Recipe, RecipeError, load_recipe, recipe_from_dict
-from analyst.recipes.flags import read_overrides
 from analyst.recipes.load import with_session
 from analyst.training.checkpoint import CheckpointError
 from analyst.training.federation.config import FederationConfig
@@ -27,16 +26,13 @@ from analyst.training.session import SessionOptions, SessionResult, resume_sessi
 class Sitting:
     """What one sitting with several curators is given."""
 
-    arguments: argparse.Namespace
+    recipe: str | None  # None goes on with the run there
+    overrides: dict[str, Any]
+    options: SessionOptions
     config: FederationConfig
     connect: ConnectMember
     progress: Progress
     stop: Stop
-
-    @property
-    def options(self) -> SessionOptions:
-        """Where the run lives."""
-        return SessionOptions(out=self.arguments.out, start_from=self.arguments.start_from)
 
 
 def train_together(sitting: Sitting) -> SessionResult:
@@ -48,19 +44,18 @@ def train_together(sitting: Sitting) -> SessionResult:
     Returns:
         How it ended.
     """
-    if sitting.arguments.resume:
+    if sitting.recipe is None:
         return _resume(sitting)
-    return _start(sitting)
+    return _start(sitting, load_recipe(sitting.recipe, sitting.overrides))
 
 
-def _start(sitting: Sitting) -> SessionResult:
+def _start(sitting: Sitting, recipe: Recipe) -> SessionResult:
     """Open runs at all curators and train.
 
     Raises:
         CheckpointError: If the output directory already holds a run.
     """
     options, progress = sitting.options, sitting.progress
-    recipe = load_recipe(sitting.arguments.recipe, read_overrides(sitting.arguments))
     check_device(recipe.session.device, RecipeError)  # before a release is charged
     if checkpoint_store(options.out).exists():
         message = f"{options.out} already holds a run"
@@ -79,7 +74,7 @@ def _start(sitting: Sitting) -> SessionResult:
 
 def _resume(sitting: Sitting) -> SessionResult:
     options, progress = sitting.options, sitting.progress
-    overrides = read_overrides(sitting.arguments)
+    overrides = sitting.overrides
     _, manifest = checkpoint_store(options.out).load()
     saved = FederationFolder(options.out).load()
     if saved.combine is Combine.SUM:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analyst.cli import main
-from analyst.config import ExitCode
+from analyst.cli import ExitCode, main
 from analyst.plan_question import Over, PlanQuestion
 from analyst.recipes import load_recipe
 from analyst.screen import table_text

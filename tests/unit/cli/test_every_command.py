@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from analyst import cli_parser as analyst_parser
-from analyst.cli_examples import EXAMPLES as ANALYST_EXAMPLES
-from analyst.config import ExitCode as AnalystCode
+from analyst.cli import ExitCode as AnalystCode
 from curator import cli_parser as curator_parser
 from curator.cli import ExitCode as CuratorCode
 from curator.cli_commands import command
 from curator.cli_examples import EXAMPLES as CURATOR_EXAMPLES
+from tests.commands import LEAVES as COMMANDS
+from tests.commands import options, typed
 
 ROOT = Path(__file__).parents[3]
-PARSERS = {"analyst": analyst_parser.build_parser(), "curator": curator_parser.build_parser()}
+PARSERS = {"curator": curator_parser.build_parser()}
 
 
 def _leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
@@ -49,7 +49,7 @@ def test_every_command_has_an_example_that_it_understands(leaf: argparse.Argumen
 
 
 def test_no_example_is_of_a_command_that_is_gone() -> None:
-    assert {leaf.prog for leaf in LEAVES} == set(ANALYST_EXAMPLES) | set(CURATOR_EXAMPLES)
+    assert {leaf.prog for leaf in LEAVES} == set(CURATOR_EXAMPLES)
 
 
 @pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.prog)
@@ -85,8 +85,6 @@ def test_completion_prints_what_the_shell_reads(program: str, shell: str) -> Non
 @pytest.mark.parametrize(
     ("program", "line", "expected"),
     [
-        ("analyst", "analyst bud", "budget"),
-        ("analyst", "analyst plan --ov", "--over"),
         ("curator", "curator dataset pol", "policy"),
         ("curator", "curator plan --over noi", "noise"),
     ],
@@ -105,6 +103,40 @@ def test_a_shell_is_told_what_may_follow(
         check=True, cwd=ROOT, env=environment, capture_output=True, timeout=60,
     )  # fmt: skip
     assert expected in told.read_text().split()
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_every_command_is_whole(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command = COMMANDS[words]
+    assert command.epilog.startswith("Example:\n")
+    lines = command.epilog.removeprefix("Example:").replace("\\\n", " ").strip().splitlines()
+    assert lines
+    for line in lines:
+        assert typed(line.split(" > ")[0]).command is not None
+        assert line.strip().startswith(words) or words == "analyst recipes list"
+    assert {"--json", "--quiet", "--debug"} <= set(options(command))
+    assert not [one.name for one in command.params if not one.help and not one.hidden]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("analyst bud", "budget"),
+        ("analyst plan --ov", "--over"),
+        ("analyst plan --over noi", "noise"),
+    ],
+)
+def test_a_shell_is_told_what_may_follow_by_typer(line: str, expected: str) -> None:
+    program = line.split()[0]
+    environment = {
+        f"_{program.upper()}_COMPLETE": "complete_bash", "PATH": "/usr/bin:/bin",
+        "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1),
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", f"{program}.cli"],
+        check=True, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert expected in done.stdout.split()
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,14 @@ import shlex
 
 import pytest
 
-from analyst.cli_parser import build_parser as build_analyst_parser
 from curator.cli_parser import build_parser as build_curator_parser
+from tests.commands import PROGRAMS as PROGRAMS
+from tests.commands import options, typed
 from tests.documented import ROOT, Page, pages
 from tests.e2e.test_pages import EXECUTED
 
-PARSERS = {"analyst": build_analyst_parser(), "curator": build_curator_parser()}
+PARSERS = {"curator": build_curator_parser()}
+OURS = {*PROGRAMS, *PARSERS}
 TUTORIAL = {"tutorial/first-run.md"}
 READ_ONLY = {
     "explanation/accounting.md": "no curator: tests/unit/curator/accounting explains recipes too",
@@ -46,20 +48,23 @@ OTHERS = {
 PAGES = pages()
 
 
-def _parse(line: str) -> argparse.Namespace:
-    words = shlex.split(re.split(r"\s(?:>|\||&&)\s", line)[0])
+def _parse(line: str) -> object:
+    command = re.split(r"\s(?:>|\||&&)\s", line)[0]
+    words = shlex.split(command)
+    if words[0] in PROGRAMS:
+        return typed(command)
     return PARSERS[words[0]].parse_args(words[1:])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_our_commands_are_understood(page: Page) -> None:
     for line in page.commands:
-        if line.split()[0] in PARSERS:
+        if line.split()[0] in OURS:
             assert _parse(line) is not None, f"{page.name}: {line}"
 
 
 def test_every_page_with_commands_of_ours_is_run_or_has_a_reason() -> None:
-    ours = {p.name for p in PAGES if any(line.split()[0] in PARSERS for line in p.commands)}
+    ours = {p.name for p in PAGES if any(line.split()[0] in OURS for line in p.commands)}
     assert ours == set(EXECUTED) | TUTORIAL | set(READ_ONLY)
     assert not (set(EXECUTED) | TUTORIAL) & set(READ_ONLY)
     for reason in READ_ONLY.values():
@@ -69,7 +74,7 @@ def test_every_page_with_commands_of_ours_is_run_or_has_a_reason() -> None:
 
 def test_every_other_program_has_a_reason() -> None:
     words = {line.split()[0] for page in PAGES for line in page.commands}
-    assert words - set(PARSERS) <= set(OTHERS)
+    assert words - OURS <= set(OTHERS)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -77,6 +82,9 @@ def test_commands_in_the_text_exist(page: Page) -> None:
     """The words up to the first option or capital are a command, and its options are options."""
     for text in page.inline:
         program, *words = text.split()
+        if program in PROGRAMS:
+            _exists(page, text)
+            continue
         parser: argparse.ArgumentParser = PARSERS[program]
         for word in words:
             groups = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
@@ -88,6 +96,21 @@ def test_commands_in_the_text_exist(page: Page) -> None:
             parser = groups[0].choices[word]
         for option in re.findall(r"(?<!\S)--[a-z-]+", text):
             assert option in parser._option_string_actions, f"{page.name}: {text}"
+
+
+def _exists(page: Page, text: str) -> None:
+    program, *words = text.split()
+    command = PROGRAMS[program]
+    for word in words:
+        if not hasattr(command, "commands") or word.startswith("-") or word == "...":
+            break
+        if command.name == "recipes" and word not in command.commands:
+            break  # the name of a recipe
+        assert word in command.commands, f"{page.name}: {text}"
+        command = command.commands[word]
+    if not hasattr(command, "commands"):
+        for option in re.findall(r"(?<!\S)--[a-z-]+", text):
+            assert option in options(command), f"{page.name}: {text}"
 
 
 def test_this_test_sees_commands() -> None:

@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from analyst.adaptation.outputs import adaptation_store
-from analyst.cli import Connect, main
-from analyst.config import ConnectionConfig, ExitCode
+from analyst.cli import Connect, ConnectionConfig, ExitCode, main
 from analyst.errors import CuratorUnreachable
 from tests.fakes.adaptation import table, toml, write_digits
 from tests.fakes.barrier import FakeBarrier, FakeDataset, FakeRun, make_error
