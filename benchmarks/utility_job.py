@@ -13,7 +13,7 @@ from pathlib import Path
 
 from analyst.cli import ExitCode
 from analyst.recipes import Recipe, load_recipe
-from analyst.recipes.keys import read_assignments
+from analyst.recipes.assignments import read_assignments
 
 ROOT = Path(__file__).resolve().parent.parent
 STOP_SECONDS = 30  # a training that is told to stop writes its checkpoint

@@ -67,11 +67,6 @@ def adaptation_from_dict(table: Mapping[str, Any], *, origin: str) -> Adaptation
         raise RecipeError(message, remedy) from None
 
 
-def adaptation_schema() -> dict[str, Any]:
-    """Return what an adaptation recipe may be, as JSON schema."""
-    return _ADAPTER.json_schema()
-
-
 def adaptation_to_dict(recipe: AdaptationRecipe) -> dict[str, Any]:
     """Return the effective recipe as plain values; `adaptation_from_dict` reads it back."""
     table: dict[str, Any] = json.loads(_ADAPTER.dump_json(recipe))
@@ -85,13 +80,12 @@ def load_either(name_or_file: str, overrides: Mapping[str, Any]) -> Recipe | Ada
         name_or_file: A name of either, or the path of a TOML file, whose mechanism decides.
         overrides: Values by dotted key; they win over the file.
     """
-    if is_adaptation(name_or_file):
+    if _is_adaptation(name_or_file):
         return load_adaptation(name_or_file, overrides)
     return load_recipe(name_or_file, overrides)
 
 
-def is_adaptation(name_or_file: str) -> bool:
-    """Return whether a recipe, by its name or its mechanism, is one of `analyst adapt train`."""
+def _is_adaptation(name_or_file: str) -> bool:
     if not name_or_file.endswith(".toml"):
         return name_or_file in adaptation_recipes()
     try:

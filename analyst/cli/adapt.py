@@ -72,8 +72,8 @@ def _adapt(  # what 'train' was given
         resume_adaptation,
         start_adaptation,
     )
+    from analyst.recipes.assignments import read_assignments
     from analyst.recipes.errors import RecipeError
-    from analyst.recipes.keys import read_assignments
     from analyst.training.loop import Outcome
     from analyst.training.progress import Progress
     from analyst.training.stop import stop_on_signals

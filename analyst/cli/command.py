@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand
@@ -189,12 +189,24 @@ def _groups(body: Body) -> dict[str, Any]:
     return {name: hints[name] for name in inspect.signature(body).parameters if name != "task"}
 
 
+_TEXTS = (str, str | None, list[str], list[str] | None)
+
+
+def _as_typed(annotation: Any) -> Any:
+    """Let texts pass as they were typed: the command says what is wrong with one, in its words."""
+    kind, *infos = get_args(annotation) or [annotation]
+    for info in infos:
+        if kind in _TEXTS:
+            info.parser = info.parser or str
+    return annotation
+
+
 def _parameters(body: Body, groups: dict[str, Any]) -> list[inspect.Parameter]:
     """Return the options of a command, with those of its groups in their places."""
     found: list[inspect.Parameter] = []
     for name, kind in groups.items():
         default = inspect.signature(body).parameters[name].default
-        one = inspect.Parameter(name, _KEYWORD, default=default, annotation=kind)
+        one = inspect.Parameter(name, _KEYWORD, default=default, annotation=_as_typed(kind))
         found += _fields(kind) if is_dataclass(kind) else [one]
     return found
 
@@ -206,7 +218,7 @@ def _fields(group: Any) -> list[inspect.Parameter]:
             field.name,
             _KEYWORD,
             default=inspect.Parameter.empty if field.default is MISSING else field.default,
-            annotation=hints[field.name],
+            annotation=_as_typed(hints[field.name]),
         )
         for field in fields(group)
     ]

@@ -43,7 +43,7 @@ class RecipeOptions:
 
     def overrides(self) -> dict[str, Any]:
         """Return what is set, by dotted key."""
-        from analyst.recipes.keys import read_assignments  # pydantic
+        from analyst.recipes.assignments import read_assignments  # pydantic
 
         named = [
             f"{section}.{name}={value}"
@@ -70,7 +70,7 @@ class RecipeCommand(Command):
             option, equals, value = word.partition("=")
             key = None
             if option.startswith("--") and option not in known:
-                from analyst.recipes.keys import key_of_option  # pydantic
+                from analyst.recipes.assignments import key_of_option  # pydantic
 
                 key = key_of_option(option)
             if key is None or not (equals or rest):

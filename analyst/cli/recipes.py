@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -66,30 +66,27 @@ def show(
     ] = False,
 ) -> None:
     """Print a recipe's file, or document its keys."""
-    from analyst.adaptation.load import adaptation_text, is_adaptation
-    from analyst.recipes.load import recipe_text, table_of
+    from analyst.adaptation.load import adaptation_recipes, adaptation_text
+    from analyst.recipes.load import recipe_text
 
-    adapts = is_adaptation(name)
-    text = adaptation_text(name) if adapts else recipe_text(name)
     if keys:
-        _show_keys(task, table_of(text, f"recipe '{name}'"), adapts=adapts)
+        _show_keys(task, name)
         return
+    text = adaptation_text(name) if name in adaptation_recipes() else recipe_text(name)
     task.screen.show(text)
     task.screen.answer({"name": name, "toml": text})
 
 
-def _show_keys(task: Task, table: Mapping[str, Any], *, adapts: bool) -> None:
-    from analyst.adaptation.load import adaptation_schema
+def _show_keys(task: Task, name: str) -> None:
+    from analyst.adaptation.load import load_either
     from analyst.recipes.keys import recipe_keys
 
-    answers = []
-    for key in recipe_keys(table, adaptation_schema() if adapts else None).values():
-        section, _, name = key.name.partition(".")
-        value = table.get(section, {}).get(name)
-        default = "no default" if key.default is None else f"default {key.default or 'none'}"
-        task.screen.show(
-            f"{key.name}{'' if value is None else f' = {value}'}\n"
-            f"    {key.meaning}\n    {key.kind}; {default}"
-        )
-        answers.append(asdict(key) | {"value": value})
+    recipe, answers = load_either(name, {}), []
+    for key in recipe_keys(recipe):
+        value = getattr(getattr(recipe, key.section), key.key)
+        default = "no default" if key.is_required else f"default {json.dumps(key.default)}"
+        kind = ", ".join(filter(None, (key.type, key.range)))
+        here = key.path if value is None else f"{key.path} = {json.dumps(value)}"
+        task.screen.show(f"{here}\n    {key.sentence}\n    {kind}; {default}")
+        answers.append({"path": key.path, "value": value} | asdict(key))
     task.screen.answer(answers)

@@ -14,7 +14,8 @@ from analyst.recipes import (
     recipe_from_dict,
     recipe_to_dict,
 )
-from analyst.recipes.keys import key_of_option, read_assignments, recipe_keys
+from analyst.recipes.assignments import key_of_option, read_assignments
+from analyst.recipes.keys import all_keys, recipe_keys
 from analyst.recipes.load import recipe_text, with_session
 from tests.fakes.barrier import FakeDataset
 
@@ -188,13 +189,12 @@ def test_images_per_class_is_not_sent() -> None:
 
 
 def test_every_key_is_documented_and_had_an_option_of_its_own() -> None:
-    keys = recipe_keys()
-    for key in keys.values():
-        assert key.meaning
-        assert key.kind
-        section, _, name = key.name.partition(".")
-        text = name if section in {"training", "session"} else f"{section}-{name}"
-        assert key_of_option("--" + text.replace("_", "-")) == key.name
+    keys = {one.path: one for one in all_keys()}
+    for one in keys.values():
+        assert one.sentence
+        assert one.type
+        name = one.key if one.section in {"training", "session"} else f"{one.section}-{one.key}"
+        assert key_of_option("--" + name.replace("_", "-")) == one.path
     stated = recipe_to_dict(load_recipe("embedding-digits"))
     for name in (
         *("dp-sinkhorn-digits", "dp-cgan-mnist", "dp-swd-mnist", "gs-wgan-decoupled-mnist"),
@@ -209,17 +209,21 @@ def test_every_key_is_documented_and_had_an_option_of_its_own() -> None:
     assert found - kinds - {"about.title", "about.source"} == set(keys)
 
 
-def test_keys_of_a_recipe_are_those_of_its_kinds() -> None:
-    table = recipe_to_dict(load_recipe("embedding-digits"))
-    keys = recipe_keys(table)
-    assert {f"mechanism.{name}" for name in table["mechanism"]} - {"mechanism.kind"} == {
-        name for name in keys if name.startswith("mechanism.")
+def test_the_keys_of_a_recipe_are_those_of_its_kinds() -> None:
+    recipe = load_recipe("embedding-digits")
+    keys = {one.path: one for one in recipe_keys(recipe)}
+    table = recipe_to_dict(recipe)
+    assert set(keys) == {
+        f"{section}.{name}"
+        for section, part in table.items()
+        for name in part
+        if section != "about" and name != "kind"
     }
     noise, share = keys["mechanism.noise_multiplier"], keys["mechanism.scattering_share"]
-    assert (noise.kind, noise.default) == ("number, above 0", None)
-    assert (share.kind, share.default) == ("number, above 0, below 1", "0.6")
-    assert keys["training.steps"].kind == 'whole number, at least 1 or "all"'
-    assert keys["mechanism.bandwidths"].kind == "list of number, above 0"
+    assert (noise.type, noise.range, noise.is_required) == ("number", "above 0", True)
+    assert (share.range, share.default) == ("above 0, below 1", 0.6)
+    assert keys["training.steps"].range == "at least 1, or all"
+    assert keys["mechanism.bandwidths"].type == "list of numbers"
 
 
 def test_assignments_read_values() -> None:

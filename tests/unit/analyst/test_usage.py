@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from analyst.cli import ExitCode, main
 from analyst.training.outputs import checkpoint_store
+from tests.commands import understood
 from tests.fakes.barrier import FakeBarrier, FakeDataset
 from tests.unit.analyst.test_cli import SMALL, TRAIN, connect_to
 
@@ -89,3 +91,37 @@ def test_every_option_of_earlier_versions_is_taken_with_a_hint(
     old, named = (checkpoint_store(tmp_path / one).load()[1].recipe for one in ("old", "new"))
     assert old == named
     assert old["optimizer"]["lr"] == 0.5
+
+
+def test_the_keys_of_a_recipe_are_documented(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["recipes", "show", "embedding-digits", "--keys"]) == ExitCode.OK
+    text = capsys.readouterr().out
+    assert "mechanism.bandwidths = [4.0]\n    kernel scales" in text
+    assert "mechanism.noise_multiplier = 1.0\n" in text
+    assert "    number, above 0; no default\n" in text
+    assert main(["recipes", "show", "mnist-to-usps", "--keys", "--json"]) == ExitCode.OK
+    keys = {one["path"]: one for one in json.loads(capsys.readouterr().out)}
+    assert keys["training.steps"]["value"] == 800
+    assert {"type", "range", "default", "sentence"} <= keys["training.steps"].keys()
+
+
+@pytest.mark.parametrize("argv", [["recipes", "embedding-digits"], ["recipes", "--json"]])
+def test_recipes_are_printed_without_naming_the_command(
+    capsys: pytest.CaptureFixture[str], argv: list[str]
+) -> None:
+    assert main(argv) == ExitCode.OK
+    short = capsys.readouterr().out
+    assert main([argv[0], "show" if argv[1][0] != "-" else "list", *argv[1:]]) == ExitCode.OK
+    assert capsys.readouterr().out == short
+
+
+def test_several_values_after_one_option() -> None:
+    typed = ["evaluate", "s.npz", "--test", "t.npz", "--compare", "a", "b", "--seed", "-1"]
+    params = understood(typed, "analyst").params
+    assert [str(one) for one in params["compare"]] == ["a", "b"]
+    assert params["seed"] == -1
+    plan = ["plan", *TRAIN[1:], "--recipe", "x"]
+    assert understood([*plan, "--plot"], "analyst").params["plot"] == "-"
+    assert understood([*plan, "--plot", "--force"], "analyst").params["plot"] == "-"
+    assert understood([*plan, "--plot", "p.png"], "analyst").params["plot"] == "p.png"
+    assert understood([*plan, "--plot=p.png"], "analyst").params["plot"] == "p.png"
