@@ -13,8 +13,9 @@ from typer.core import TyperGroup
 from typer.main import get_group
 
 from analyst.cli import adapt, certificate, embedding, plan, recipes, runs, synthetic, train
-from analyst.cli.command import CONTEXT, Connect, Task, command
+from analyst.cli.command import Connect, Task, command
 from analyst.cli.exit_code import ExitCode
+from analyst.cli.options import CONTEXT
 from analyst.errors import (
     AnalystError,
     BudgetExhausted,

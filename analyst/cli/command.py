@@ -1,22 +1,16 @@
-"""What all commands share: their options as dataclasses, their help, and how they are begun.
-
-A command is a function of a `Task` and of its options. A parameter that is a dataclass stands for
-its fields, so that what several commands take is written once.
-"""
+"""What every command is given, and how it begins."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 import typer
-from typer.core import TyperCommand
 
 from analyst.cli.exit_code import ExitCode
+from analyst.cli.options import Body, Command, Printing, add_command, filled, made
 from analyst.output import Output
 from analyst.screen import Screen
 
@@ -26,26 +20,6 @@ if TYPE_CHECKING:
 
 Connect = Callable[["ConnectionConfig"], AbstractContextManager["BarrierPort"]]
 """Reaches a curator."""
-
-Body = Callable[..., ExitCode | None]
-"""What a command does, given a task and its options; None is OK."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Printing:
-    """How to print; every command has it."""
-
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object.", rich_help_panel="Printing")
-    ] = False
-    quiet: Annotated[
-        bool,
-        typer.Option("--quiet", help="Say nothing but problems.", rich_help_panel="Printing"),
-    ] = False
-    debug: Annotated[
-        bool,
-        typer.Option("--debug", help="Show the traceback of an error.", rich_help_panel="Printing"),
-    ] = False
 
 
 class Task:
@@ -108,28 +82,6 @@ class Task:
         return connect(config, self.screen)
 
 
-class Command(TyperCommand):
-    """A command whose help has one section for each group of options, and its example as it is."""
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the options, section by section."""
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for one in self.get_params(ctx):
-            record = one.get_help_record(ctx)
-            if record is not None:
-                usual = "Arguments" if one.param_type_name == "argument" else "Options"
-                section = getattr(one, "rich_help_panel", None) or usual
-                name = str(one.metavar) if usual == "Arguments" else record[0]
-                sections.setdefault(section, []).append((name, record[1]))
-        for name, records in sections.items():
-            with formatter.section(name):
-                formatter.write_dl(records)
-
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - one signature
-        """Write the example, unwrapped."""
-        formatter.write(f"\n{self.epilog}\n")
-
-
 def command(
     app: typer.Typer,
     *examples: str,
@@ -137,7 +89,7 @@ def command(
     reads: bool = False,
     kind: type[Command] = Command,
 ) -> Callable[[Body], Body]:
-    """Make a function a command; its docstring is the help.
+    """Make a function of a task and of options a command; its docstring is the help.
 
     Args:
         app: Of the command's group.
@@ -148,110 +100,13 @@ def command(
     """
 
     def register(body: Body) -> Body:
-        groups = _groups(body)
-
-        def run(context: typer.Context, **given: Any) -> ExitCode:
+        def run(context: typer.Context, given: dict[str, Any]) -> ExitCode:
             task: Task = context.obj
-            task.begin(context, _filled(context, Printing, given), reads=reads)
-            filled = {
-                one: _filled(context, kind, given) if is_dataclass(kind) else given[one]
-                for one, kind in groups.items()
-            }
-            return body(task, **filled) or ExitCode.OK
+            task.begin(context, made(context, Printing, given), reads=reads)
+            return body(task, **filled(context, body, given)) or ExitCode.OK
 
-        run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [
-                inspect.Parameter("context", _KEYWORD, annotation=typer.Context),
-                *_parameters(body, groups),
-                *_fields(Printing),
-            ]
-        )
-        text = inspect.getdoc(body) or ""
-        app.command(
-            name or body.__name__.replace("_", "-"),
-            cls=kind,
-            help=text.partition("\n\nRaises:")[0],
-            short_help=text.partition("\n")[0].rstrip("."),
-            epilog="\n".join(["Example:", *(f"  analyst {one}" for one in examples)]),
-            context_settings=CONTEXT,
-        )(run)
+        lines = [f"analyst {one}" for one in examples]
+        add_command(app, body, run, name=name, kind=kind, examples=lines)
         return body
 
     return register
-
-
-CONTEXT = {"max_content_width": 100}
-_KEYWORD = inspect.Parameter.KEYWORD_ONLY
-
-
-def _groups(body: Body) -> dict[str, Any]:
-    hints = get_type_hints(body, include_extras=True)
-    return {name: hints[name] for name in inspect.signature(body).parameters if name != "task"}
-
-
-_TEXTS = (str, str | None, list[str], list[str] | None)
-
-
-def _as_typed(annotation: Any) -> Any:
-    """Let texts pass as they were typed: the command says what is wrong with one, in its words."""
-    kind, *infos = get_args(annotation) or [annotation]
-    for info in infos:
-        if kind in _TEXTS:
-            info.parser = info.parser or str
-    return annotation
-
-
-def _parameters(body: Body, groups: dict[str, Any]) -> list[inspect.Parameter]:
-    """Return the options of a command, with those of its groups in their places."""
-    found: list[inspect.Parameter] = []
-    for name, kind in groups.items():
-        default = inspect.signature(body).parameters[name].default
-        one = inspect.Parameter(name, _KEYWORD, default=default, annotation=_as_typed(kind))
-        found += _fields(kind) if is_dataclass(kind) else [one]
-    return found
-
-
-def _fields(group: Any) -> list[inspect.Parameter]:
-    hints = get_type_hints(group, include_extras=True)
-    return [
-        inspect.Parameter(
-            field.name,
-            _KEYWORD,
-            default=inspect.Parameter.empty if field.default is MISSING else field.default,
-            annotation=_as_typed(hints[field.name]),
-        )
-        for field in fields(group)
-    ]
-
-
-def _filled(context: typer.Context, group: Any, given: dict[str, Any]) -> Any:
-    """Return a group with what the command line says; what it refuses is a mistake of usage."""
-    try:
-        return group(**{field.name: given[field.name] for field in fields(group)})
-    except ValueError as problem:
-        context.fail(str(problem))
-
-
-def spread(words: Sequence[str], option: str, bare: str | None = None) -> list[str]:
-    """Return a command line in which an option that takes several values is repeated for each.
-
-    Args:
-        words: The command line.
-        option: Such as --compare, of which all words up to the next option are values.
-        bare: The value of the option where none follows; it then takes one value at most.
-    """
-    found: list[str] = []
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
-        if word != option:
-            found.append(word)
-            continue
-        values: list[str] = []
-        while rest and (rest[0] == "-" or not rest[0].startswith("-")):
-            values.append(rest.pop(0))
-            if bare is not None:
-                break
-        values = values or ([bare] if bare is not None else [])
-        found += [f"{option}={value}" for value in values] or [option]
-    return found

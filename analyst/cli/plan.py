@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from analyst.cli.access import Access, members, positive
-from analyst.cli.command import Task, command, spread
+from analyst.cli.command import Task, command
+from analyst.cli.options import spread
 from analyst.cli.recipe_options import RecipeCommand, RecipeOptions
 from analyst.plan_question import Over, PlanQuestion
 

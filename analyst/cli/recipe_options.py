@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from analyst.cli.command import Command
+from analyst.cli.options import Command
 
 _NAMED = {"dataset": "training", "steps": "training", "seed": "training", "device": "session"}
 

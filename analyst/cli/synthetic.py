@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from analyst.cli.command import Command, Task, command, spread
+from analyst.cli.command import Task, command
+from analyst.cli.options import Command, spread
 from analyst.evaluation.choices import Format
 from analyst.evaluation.errors import ImageFileError
 from analyst.evaluation.options import EvaluateOptions
