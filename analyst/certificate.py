@@ -19,6 +19,8 @@ from analyst.rehearsal import is_rehearsal
 
 FORMAT = "weir-privacy-certificate-1"
 _BANNER = "*** REHEARSAL: this certifies NOTHING about privacy. Do not publish on its strength. ***"
+_EXPORT = "weir-ledger-export-"
+_LONGEST_FIRST_LINE = 1 << 16
 _REMEDY = "Ask the curator's steward for the certificate again."
 
 
@@ -185,6 +187,7 @@ def _verify(path: Path, public_key: bytes | None) -> tuple[dict[str, Any], bytes
         msg = f"cannot read {path}: there is no such file."
         raise CertificateFileError(msg, "Check the path.") from None
     except DocumentProblem as problem:
+        _refuse_export(path)
         msg = f"cannot read {path}: {problem}."
         raise CertificateFileError(msg, "Check the path.") from None
     try:
@@ -194,6 +197,7 @@ def _verify(path: Path, public_key: bytes | None) -> tuple[dict[str, Any], bytes
         signed = json.dumps(content.statement, sort_keys=True, separators=(",", ":")).encode()
         key = Ed25519PublicKey.from_public_bytes(named)
     except DocumentProblem as problem:
+        _refuse_export(path)
         msg = f"{path} is not a privacy certificate: {problem}."
         raise CertificateError(msg, _REMEDY) from None
     except (ValueError, RecursionError):
@@ -208,6 +212,26 @@ def _verify(path: Path, public_key: bytes | None) -> tuple[dict[str, Any], bytes
         msg = f"{path} was changed after it was signed."
         raise CertificateError(msg, _REMEDY) from None
     return _checked(path, content.statement), named
+
+
+def _refuse_export(path: Path) -> None:
+    """Say so where a ledger export was given instead.
+
+    Raises:
+        CertificateError: If it is one.
+    """
+    try:
+        with path.open("rb") as stream:
+            first = json.loads(stream.readline(_LONGEST_FIRST_LINE))
+    except (OSError, ValueError, RecursionError):
+        return
+    if isinstance(first, dict) and str(first.get("format")).startswith(_EXPORT):
+        msg = f"{path} is a ledger export, not a privacy certificate."
+        remedy = (
+            "Give the certificate that the run's analyst has; 'curator ledger verify FILE' checks "
+            "an export."
+        )
+        raise CertificateError(msg, remedy)
 
 
 def _checked(path: Path, statement: dict[str, Any]) -> dict[str, Any]:
@@ -246,7 +270,7 @@ def certificate_text(verified: Verified) -> str:
         "spent": f"epsilon {dataset['spent_epsilon']:.4f} when this was signed",
         "run": f"{run['id']} of {run['analyst']}: {run['mechanism']}, {used}",
         "alone": f"epsilon {alone['epsilon']:.4f} at its declared steps; not the promise",
-        "ledger": f"entry {head['sequence']}, {head['digest'][:16]}...",
+        "ledger": f"entry {head['sequence']}, {head['digest']}",
         "signed by": verified.fingerprint,
     }
     return _lines(lines)

@@ -37,6 +37,9 @@ AnalystError
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+_ENDS: Final = (".", "!", "?", ")")
 
 
 class AnalystError(Exception):
@@ -46,9 +49,10 @@ class AnalystError(Exception):
         """Keep both sentences.
 
         Args:
-            message: What happened.
+            message: What happened; a full stop is added where it has none.
             remedy: What to do next.
         """
+        message = message if message.endswith(_ENDS) else f"{message}."
         super().__init__(f"{message} {remedy}".strip())
         self.message = message
         self.remedy = remedy
@@ -239,11 +243,11 @@ class TooMuchState(Refused):
 
 
 class NotPermitted(Refused):
-    """This is not permitted for you."""
+    """Your role may not do this, whatever is asked."""
 
 
 class PolicyRefused(NotPermitted):
-    """A rule of the data set's policy is broken; the text names it."""
+    """What is asked goes beyond the data set's declarations or policy; the text names how."""
 
 
 class RunClosed(Refused):

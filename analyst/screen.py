@@ -1,6 +1,6 @@
 """What a command prints: the answer on standard output, what happens meanwhile on standard error.
 
-With `--json` the answer is one JSON object and nothing else; with `--quiet` only the answer and
+With `--json` the answer is one JSON value and nothing else; with `--quiet` only the answer and
 problems are printed. Tables have lines and colours where a terminal shows them, else plain columns.
 """
 

@@ -177,7 +177,7 @@ def create_curator(
             solver=solver,
             holder=holder,
             max_samples=config.limits.max_samples,
-            max_request_bytes=config.limits.max_message_mib * _MIB,
+            max_request_bytes=config.limits.max_message_bytes,
             max_open_runs=config.limits.max_open_runs,
             max_state_bytes=config.limits.max_state_mib * _MIB,
             check_holder=tenure.check,
@@ -198,7 +198,7 @@ def create_curator(
                 certificate_port=config.grpc.certificate_port,
                 tls=tls,
                 unix_socket=Path(config.grpc.unix_socket) if config.grpc.unix_socket else None,
-                max_message_bytes=config.limits.max_message_mib * _MIB,
+                max_message_bytes=config.limits.max_message_bytes,
                 reflection=config.grpc.reflection,
             ),
         )

@@ -39,14 +39,18 @@ def _init(arguments: Namespace) -> None:
 
 def _add_analyst(arguments: Namespace) -> None:
     folder = folder_of(arguments)
-    _hand_over(arguments, partial(folder.add_analyst, role=Role(arguments.role)))
+    make = partial(folder.add_analyst, role=Role(arguments.role))
+    _hand_over(arguments, folder.tokens.check_new, make)
 
 
 def _rotate_analyst(arguments: Namespace) -> None:
-    _hand_over(arguments, folder_of(arguments).rotate_analyst)
+    folder = folder_of(arguments)
+    _hand_over(arguments, folder.tokens.check_known, folder.rotate_analyst)
 
 
-def _hand_over(arguments: Namespace, make: Callable[..., Path]) -> None:
+def _hand_over(
+    arguments: Namespace, check: Callable[[str], None], make: Callable[..., Path]
+) -> None:
     """Make credentials and say what to do with them.
 
     Raises:
@@ -56,6 +60,10 @@ def _hand_over(arguments: Namespace, make: Callable[..., Path]) -> None:
     if days is not None and not 0 < days <= _MOST_DAYS:
         msg = f"--expires-days must be above 0 and at most {_MOST_DAYS}"
         raise UsageProblem(msg)
+    try:
+        check(arguments.name)  # first: another --out would not help
+    except ValueError as problem:
+        raise UsageProblem(str(problem)) from None
     check_out(arguments)
     ends = None if days is None else utc_now() + timedelta(days=days)
     make = partial(make, certificate=arguments.certificate, force=arguments.force)
@@ -72,12 +80,14 @@ def _hand_over(arguments: Namespace, make: Callable[..., Path]) -> None:
 
 
 def _revoke_analyst(arguments: Namespace) -> None:
-    folder_of(arguments).tokens.revoke(arguments.name)
-    screen = Screen.of(arguments)
+    name, screen = arguments.name, Screen.of(arguments)
+    is_new = folder_of(arguments).tokens.revoke(name)
     screen.tell(
-        f"the credentials of {arguments.name} are no longer valid; runs and ledger are unchanged"
+        f"the credentials of {name} are no longer valid; runs and ledger are unchanged"
+        if is_new
+        else f"{name} was revoked before: nothing was changed"
     )
-    screen.answer({"revoked": arguments.name})
+    screen.answer({"revoked": name, "changed": is_new})
 
 
 def _list_analysts(arguments: Namespace) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from curator.bounded import bounded_lines
+from curator.bounded import TooLarge, bounded_lines, read_bounded
 from curator.cli_common import Screen, UsageProblem, check_out, folder_of, reader_of, say
 from curator.config import load_config
 from curator.ledger.anchor import HeadAnchor
@@ -50,6 +52,8 @@ def _statement_lines(state: DatasetState, statement: Statement) -> list[str]:
     left = f"{statement.remaining_epsilon:.4f} left of {statement.cap:g}"
     if statement.cap >= REHEARSAL_EPSILON:
         left = "no limit"
+    if statement.status.is_final:
+        left = f"{statement.status}, so nothing can be spent any more,"
     lines = [BANNER] if rehearsal else []
     lines.append(
         f"{statement.dataset}: epsilon {statement.spent_epsilon:.4f} spent, "
@@ -59,7 +63,7 @@ def _statement_lines(state: DatasetState, statement: Statement) -> list[str]:
     )
     lines += [
         f"  run {run.run_id} of {run.analyst}: {run.mechanism}, "
-        f"{run.used} of {run.num_steps} steps used, epsilon {state.spent_alone(run):.4f} alone"
+        f"{_used(run)}, epsilon {state.spent_alone(run):.4f} alone"
         for run in statement.open_runs
     ]
     return lines
@@ -116,9 +120,16 @@ def _decisions(state: DatasetState) -> list[str]:
 
 def _closed(run: RunState) -> str:
     return (
-        f"run {run.run_id} of {run.analyst}: {run.mechanism}, {run.used} of {run.num_steps} "
-        f"steps, {run.close_reason} {run.closed_at}"
+        f"run {run.run_id} of {run.analyst}: {run.mechanism}, {_used(run)}, "
+        f"{run.close_reason} {run.closed_at}"
     )
+
+
+def _used(run: RunState) -> str:
+    """Return how much of what a run declared was used."""
+    if run.is_one_release:
+        return "its one release used" if run.setup_begun else "its one release not used"
+    return f"{run.used} of {run.num_steps} steps used"
 
 
 def _export(arguments: Namespace) -> None:
@@ -160,18 +171,38 @@ def _verify(arguments: Namespace) -> None:
         msg = f"{arguments.file} is not a ledger export: give {meant}"
         raise UsageProblem(msg) from None
     except ChainBroken as problem:
+        if _is_certificate(arguments.file):
+            msg = (
+                f"{arguments.file} is a privacy certificate, not a ledger export: give {meant}; "
+                "'analyst certificate verify FILE' checks a certificate"
+            )
+            raise UsageProblem(msg) from None
         msg = f"{arguments.file}: {problem}; export it again, or restore the right copy"
         raise ChainBroken(msg) from None
     screen, answers = Screen.of(arguments), []
-    for totals in checked:
+    sequence, digest = checked.head
+    for totals in checked.totals:
         screen.show(*([BANNER] if is_rehearsal(totals.dataset) else []))
         screen.show(
             f"{totals.dataset}: chain and costs hold; epsilon {totals.spent_epsilon:.6f} spent, "
             f"{totals.reserved_epsilon:.6f} with open runs; "
             f"a second accountant finds {totals.second_spent_epsilon:.6f}"
         )
-        answers.append(asdict(totals) | {"rehearsal": is_rehearsal(totals.dataset)})
+        answers.append(
+            asdict(totals)
+            | {"rehearsal": is_rehearsal(totals.dataset)}
+            | {"head": {"sequence": sequence, "digest": digest}}
+        )
+    screen.show(f"head: entry {sequence}, {digest}")
     screen.answer(answers)
+
+
+def _is_certificate(path: Path) -> bool:
+    try:
+        told = json.loads(read_bounded(path, _LONGEST_LINE, "a certificate"))
+    except (OSError, ValueError, RecursionError, TooLarge):
+        return False
+    return isinstance(told, dict) and {"statement", "signature"} <= told.keys()
 
 
 def _backup(arguments: Namespace) -> None:

@@ -73,7 +73,7 @@ def _finish(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES[parser.prog]
     known = parser._option_string_actions  # noqa: SLF001
     if "--json" not in known:
-        parser.add_argument("--json", action="store_true", help="print one JSON object")
+        parser.add_argument("--json", action="store_true", help="print the answer as JSON")
     if "--quiet" not in known:
         parser.add_argument(
             "--quiet", action="store_true", help="print nothing but what was asked, and problems"

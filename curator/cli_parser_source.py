@@ -67,7 +67,7 @@ def _command(actions: Commands, name: str, text: str, words: str) -> argparse.Ar
         description=words,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.add_argument("--json", action="store_true", help="print one JSON object")
+    command.add_argument("--json", action="store_true", help="print the answer as JSON")
     command.add_argument("--quiet", action="store_true", help="print nothing but problems")
     command.set_defaults(command=f"dataset {name}")
     return command

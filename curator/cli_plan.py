@@ -13,6 +13,7 @@ from curator.cli_common import Screen, UsageProblem, folder_of, reader_of, table
 from curator.cli_dataset import policy_rule
 from curator.cli_recipe import Asked, mechanism_table, wire_parameters
 from curator.config import load_config
+from curator.ledger.records import DatasetStatus
 
 if TYPE_CHECKING:
     from curator.ledger.sql import SqlLedger
@@ -59,14 +60,16 @@ def _answer(
         policy = StewardPolicy.of(state).changed(rules)
     except ValueError as problem:
         raise UsageProblem(str(problem)) from None
+    limits = load_config(folder_of(arguments).config).limits
     context = Context(
         ledger=ledger,
         datasets={name: ServedDataset(facts=facts, records=None)},
         noise=OsEntropy(),
         executor=ThreadPoolExecutor(1),
         holder="a plan charges nothing",
-        max_samples=1,
-        max_open_runs=load_config(folder_of(arguments).config).limits.max_open_runs,
+        max_samples=limits.max_samples,
+        max_request_bytes=limits.max_message_bytes,
+        max_open_runs=limits.max_open_runs,
     )
     asked = wire_parameters(table, facts)
     request = PlanRequest(
@@ -92,7 +95,7 @@ def _lines(
     said = ", ".join(f"{rule} {value}" for rule, value in rules.items()) or "no rules"
     alone = "" if answer.epsilon_alone is None else f", {answer.epsilon_alone:.4f} alone"
     lines = [
-        f"data set    {answer.dataset}: {answer.remaining:.4f} left",
+        f"data set    {answer.dataset}: {_left(answer)}",
         f"policy      {said}{tried}",
         f"mechanism   {asked.mechanism}",
         f"affordable  {answer.affordable_steps:,} steps",
@@ -116,6 +119,11 @@ def _lines(
     if asked.left_out:
         lines.append(f"note: not sent to a curator: {', '.join(asked.left_out)}")
     return lines
+
+
+def _left(answer: PlanAnswer) -> str:
+    status = DatasetStatus(answer.budget.status)
+    return status if status.is_final else f"{answer.remaining:.4f} left"
 
 
 def _epsilon(value: float | None) -> str:

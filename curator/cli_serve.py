@@ -102,8 +102,9 @@ def _run(
 def _say_ready(arguments: Namespace, config: CuratorConfig, curator: Curator) -> None:
     """Print one line or one object as soon as it answers, also when quiet: scripts wait for it."""
     scheme = "http" if arguments.insecure_loopback else "https"
-    names = [state.registration.name for state in curator.ledger.datasets()]
-    rehearsal = any(map(is_rehearsal, names))
+    status = {state.registration.name: state.status for state in curator.ledger.datasets()}
+    names = [f"{name} ({is_now})" if is_now.is_final else name for name, is_now in status.items()]
+    rehearsal = any(map(is_rehearsal, status))
     health_port = None if curator.health is None else curator.health.port
     known_as = config.identity.host_names
     grpc = address(reachable(config.grpc.host, known_as), curator.rpc.port)
@@ -132,7 +133,8 @@ def _say_ready(arguments: Namespace, config: CuratorConfig, curator: Curator) ->
             "certificate_port": curator.rpc.certificate_port,
             "unix_socket": str(unix_socket) if unix_socket else None,
             "solver": curator.solver.facts,
-            "datasets": names,
+            "datasets": list(status),
+            "status": status,
         }
     )
 

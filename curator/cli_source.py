@@ -18,9 +18,9 @@ from curator.cli_recipe import favourite_of_recipe
 from curator.data.capacity import capacity_warning
 from curator.data.conversion import Conversion, Shape
 from curator.data.errors import SourceError
-from curator.data.naming import shown
+from curator.data.naming import is_text, shown
 from curator.data.options import SourceOptions
-from curator.plain_words import first_problem
+from curator.plain_words import UNREAD_LETTERS, first_problem
 from curator.privacy.adjacency import Unit
 from curator.privacy.facts import DatasetFacts
 
@@ -180,6 +180,14 @@ def _shape(text: str) -> Shape:
 
 
 def _classes(text: str) -> tuple[str, ...]:
+    """Read names with commas between them.
+
+    Raises:
+        UsageProblem: If they are no text in this locale.
+    """
+    if not is_text(text):
+        msg = f"--classes {UNREAD_LETTERS}"
+        raise UsageProblem(msg)
     return tuple(part.strip() for part in text.split(","))
 
 

@@ -125,6 +125,11 @@ class LimitsSection(_Section):
     max_state_mib: int = Field(default=4096, ge=1, le=1 << 24)
     idle_hours: float = Field(default=24.0, gt=0, le=8760, allow_inf_nan=False)
 
+    @property
+    def max_message_bytes(self) -> int:
+        """The largest request, in bytes."""
+        return self.max_message_mib << 20
+
 
 _DEVICE: Final = re.compile(r"cpu|cuda(:\d{1,2})?")
 

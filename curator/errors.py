@@ -220,15 +220,15 @@ class TooMuchState(Refusal):
 
 
 class NotPermitted(Refusal):
-    """The caller may not do this."""
+    """The caller's role may not do this, whatever is asked."""
 
     reason = "NOT_PERMITTED"
     public_message = "This is not permitted for you; nothing was charged."
-    remedy = "Change what the detail names, or ask the steward for a role that may do this."
+    remedy = "Ask the steward for a role that may do this; changing the request does not help."
 
 
 class PolicyRefused(NotPermitted):
-    """A rule of the steward's policy is broken; the detail names the rule and its number."""
+    """The request goes beyond what the steward declared or a rule; the detail names which."""
 
     reason = "POLICY_REFUSED"
     public_message = "The policy of this data set does not allow this; nothing was charged."

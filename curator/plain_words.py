@@ -11,6 +11,10 @@ from curator.privacy.facts import DATASET_NAME
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
+UNREAD_LETTERS: Final = (
+    "has letters that are no text in this locale: set LC_ALL=C.UTF-8 or PYTHONUTF8=1 and run the "
+    "same command again, or choose other letters"
+)
 _WORDS: Final = {
     "missing": "is missing",
     "extra_forbidden": "is not known",
@@ -30,6 +34,7 @@ _WORDS: Final = {
     "greater_than": "must be above {gt}",
     "greater_than_equal": "must be at least {ge}",
     "less_than_equal": "must be at most {le}",
+    "string_unicode": UNREAD_LETTERS,
     "string_too_short": "must not be empty",
     "too_short": "must not be empty",
     "string_too_long": "must have at most {max_length} characters",

@@ -24,7 +24,13 @@ def budget(
     ] = None,
 ) -> None:
     """What is left of the budget."""
-    from analyst.training.statements import facts_json, facts_text, statement, statement_json
+    from analyst.training.statements import (
+        NO_DATASETS,
+        facts_json,
+        facts_text,
+        statement,
+        statement_json,
+    )
 
     if (several := access.several()) is not None:
         from analyst.training.federation.views import budgets
@@ -36,7 +42,8 @@ def budget(
         facts = {one.name: one for one in barrier.datasets()}
         names = [dataset] if dataset else list(facts)
         left = {name: barrier.budget(name) for name in names}  # refuses a name that is not listed
-    task.screen.show("\n\n".join(f"{statement(left[n])}\n{facts_text(facts[n])}" for n in names))
+    texts = [f"{statement(left[n])}\n{facts_text(facts[n])}" for n in names]
+    task.screen.show("\n\n".join(texts) or NO_DATASETS)
     task.screen.answer([statement_json(left[n]) | {"facts": facts_json(facts[n])} for n in names])
 
 

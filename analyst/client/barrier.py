@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, final
 from weakref import WeakSet
 
+from analyst.client.asked import choice_of, num_steps_of, text_of
 from analyst.client.channel import Connection
 from analyst.client.credentials import load_credentials
 from analyst.client.facts import Budget, DatasetFacts, Plan
@@ -151,14 +151,16 @@ class Barrier:
             The plan.
 
         Raises:
-            ValueError: If both `num_steps` and `epsilon` are given.
+            TypeError: If an argument is of another type; nothing was sent.
+            ValueError: If both `num_steps` and `epsilon` are given, or a number is out of range.
         """
         if num_steps is not None and epsilon is not None:
             msg = "give num_steps or epsilon, not both"
             raise ValueError(msg)
-        request = run_pb2.PlanRunRequest(dataset=dataset, choice=_choice(mechanism, parameters))
+        choice = choice_of(mechanism, parameters)
+        request = run_pb2.PlanRunRequest(dataset=text_of("dataset", dataset), choice=choice)
         if num_steps is not None:
-            request.num_steps = num_steps
+            request.num_steps = num_steps_of(num_steps)
         if epsilon is not None:
             request.epsilon = epsilon
         return Plan.of(self._call("PlanRun", request))
@@ -181,10 +183,14 @@ class Barrier:
         Returns:
             The plan.
         """
-        choice = _choice(mechanism, parameters)
+        choice = choice_of(mechanism, parameters)
         alone = not question.alone
-        request = run_pb2.PlanRunRequest(dataset=dataset, choice=choice, without_alone=alone)
+        request = run_pb2.PlanRunRequest(
+            dataset=text_of("dataset", dataset), choice=choice, without_alone=alone
+        )
         num_steps, epsilon = question.num_steps, question.epsilon
+        if num_steps is not None:
+            num_steps = num_steps_of(num_steps)
         if num_steps is not None and epsilon is not None:
             request.noise.num_steps, request.noise.epsilon = num_steps, epsilon
         elif num_steps is not None:
@@ -219,12 +225,14 @@ class Barrier:
 
         Raises:
             BudgetExhausted: If the budget cannot afford it; nothing was charged.
+            TypeError: If an argument is of another type; nothing was sent.
+            ValueError: If a number is out of range; nothing was sent.
         """
         request = run_pb2.OpenRunRequest(
-            dataset=dataset,
-            choice=_choice(mechanism, parameters),
-            num_steps=num_steps,
-            idempotency_key=idempotency_key or secrets.token_hex(16),
+            dataset=text_of("dataset", dataset),
+            choice=choice_of(mechanism, parameters),
+            num_steps=num_steps_of(num_steps),
+            idempotency_key=text_of("idempotency_key", idempotency_key or secrets.token_hex(16)),
         )
         state = self._call("OpenRun", request, seconds=_SETUP_SECONDS)
         return self._run(state)
@@ -276,8 +284,3 @@ class Barrier:
     def _call(self, method: str, request: object, seconds: float = _SECONDS) -> Any:
         bound = getattr(self._connection.stub, method)
         return self._connection.call(bound, request, seconds=seconds, patience=self._patience)
-
-
-def _choice(mechanism: str, parameters: Mapping[str, Any]) -> run_pb2.MechanismChoice:
-    text = json.dumps(dict(parameters), sort_keys=True, allow_nan=False)
-    return run_pb2.MechanismChoice(mechanism=mechanism, parameters=text)

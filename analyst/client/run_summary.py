@@ -22,6 +22,7 @@ class RunSummary:
     close_reason: str  # empty while the run is open
     opened_at: str  # ISO 8601 in UTC
     closed_at: str
+    one_release: bool  # all that is charged; the steps are free
 
     @classmethod
     def of(cls, message: run_pb2.RunSummary) -> Self:
@@ -41,6 +42,7 @@ class RunSummary:
             close_reason=message.close_reason,
             opened_at=message.opened_at,
             closed_at=message.closed_at,
+            one_release=message.one_release,
         )
 
 

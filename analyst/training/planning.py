@@ -12,7 +12,7 @@ from analyst.recipes.mechanisms import MechanismConfig, describe_cost
 from analyst.rehearsal import BANNER, is_rehearsal, limit_text
 from analyst.screen import table_text
 from analyst.training.ports import BarrierPort, DatasetPort, PlanRangePort
-from analyst.training.statements import share_lines
+from analyst.training.statements import share_lines, what_is_left
 
 _HEADS = ("noise", "steps", "epsilon after", "fits")
 
@@ -33,7 +33,7 @@ class PlanReport:
         """Return a few lines, a table, and what the plan wastes."""
         plan = self.plan
         rehearsal = is_rehearsal(self.facts.name)
-        left = "" if rehearsal else f", {plan.budget.remaining:.4f} left"
+        left = "" if rehearsal else f", {what_is_left(plan.budget)}"
         lines = [BANNER] if rehearsal else []
         lines += [
             (

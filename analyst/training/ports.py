@@ -215,6 +215,8 @@ class RunSummaryPort(Protocol):
     def opened_at(self) -> str: ...  # noqa: D102
     @property
     def closed_at(self) -> str: ...  # noqa: D102
+    @property
+    def one_release(self) -> bool: ...  # noqa: D102
 
 
 class RunListPort(Protocol):

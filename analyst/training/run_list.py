@@ -7,7 +7,7 @@ from typing import Any
 from analyst.screen import table_text
 from analyst.training.ports import RunListPort, RunSummaryPort
 
-_HEADS = ("run", "data set", "mechanism", "opened", "steps charged", "state")
+_HEADS = ("run", "data set", "mechanism", "opened", "charged", "state")
 _TO_SECONDS = len("2026-01-01T00:00:00")
 
 
@@ -41,6 +41,7 @@ def runs_json(found: RunListPort) -> dict[str, Any]:
                 "close_reason": run.close_reason,
                 "opened_at": run.opened_at,
                 "closed_at": run.closed_at,
+                "one_release": run.one_release,
             }
             for run in found.runs
         ],
@@ -54,7 +55,7 @@ def _cells(run: RunSummaryPort) -> tuple[str, ...]:
         run.dataset,
         run.mechanism,
         run.opened_at[:_TO_SECONDS].replace("T", " "),
-        f"{run.used_steps:,} of {run.num_steps:,}",
+        "one release" if run.one_release else f"{run.used_steps:,} of {run.num_steps:,} steps",
         "open" if run.is_open else _closed(run.close_reason),
     )
 

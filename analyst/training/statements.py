@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from analyst.errors import BudgetExhausted, ShareExhausted
 from analyst.recipes import Recipe
 from analyst.rehearsal import BANNER, NO_LIMIT, is_rehearsal
 from analyst.training.ports import BarrierPort, BudgetPort, ListedDatasetPort
+
+_FINAL: Final = frozenset({"retired", "erased"})
+"""What a steward does for ever: whatever is left of the budget cannot be spent."""
+
+NO_DATASETS: Final = (
+    "no data sets: the steward of this curator has added none yet; ask, and try again later"
+)
 
 
 def statement(budget: BudgetPort) -> str:
@@ -22,6 +29,11 @@ def statement(budget: BudgetPort) -> str:
             f"reserved    epsilon {budget.reserved:.4f}\n"
             f"remaining   {_left(budget)}"
         )
+    if budget.status in _FINAL:
+        left = f"nothing: no step will be answered again, as the data set is {budget.status}"
+    else:
+        bar = _bar(budget.spent, budget.reserved, budget.epsilon)
+        left = f"epsilon {budget.remaining:.4f}\n{bar}"
     return (
         f"data set    {budget.dataset}{_decided(budget)}\n"
         f"guarantee   ({budget.registered_epsilon:g}, {budget.delta:g})-differential privacy, "
@@ -29,8 +41,7 @@ def statement(budget: BudgetPort) -> str:
         f"accountant  {budget.accountant}\n"
         f"spent       epsilon {budget.spent:.4f}\n"
         f"reserved    epsilon {budget.reserved:.4f}  (spent and all open runs together)\n"
-        f"remaining   epsilon {budget.remaining:.4f}\n"
-        f"{_bar(budget.spent, budget.reserved, budget.epsilon)}"
+        f"remaining   {left}"
     )
 
 
@@ -94,6 +105,11 @@ def _decided(budget: BudgetPort) -> str:
         lines.append(f"cap         epsilon {budget.epsilon:g}, lowered by the steward")
     lines += share_lines(budget)
     return "".join(f"\n{line}" for line in lines)
+
+
+def what_is_left(budget: BudgetPort) -> str:
+    """Return what is left of a budget, in a few words."""
+    return budget.status if budget.status in _FINAL else f"{budget.remaining:.4f} left"
 
 
 def share_lines(budget: BudgetPort) -> list[str]:
@@ -170,6 +186,8 @@ def show_refusal(barrier: BarrierPort, recipe: Recipe) -> str:
 
 def _left(budget: BudgetPort) -> str:
     """Return what is left of a rehearsal, whose cap may have been lowered to rehearse a refusal."""
+    if budget.status in _FINAL:
+        return f"nothing: the data set is {budget.status}"
     return "no limit" if budget.epsilon >= NO_LIMIT else f"epsilon {budget.remaining:.4f}"
 
 

@@ -16,7 +16,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final, Self
 
-from curator.accounting.cost import UNIT, Cost
+from curator.accounting.cost import UNIT, Cost, total_cost
 from curator.accounting.orders import ORDERS
 from curator.privacy.budget import Budget
 
@@ -180,6 +180,12 @@ class BudgetRule:
         pairs = zip(total.units, self.offsets, strict=True)
         finite = [unit + offset for unit, offset in pairs if unit is not None]
         return max(1, min(finite)) if finite else None
+
+
+@lru_cache(maxsize=1024)
+def epsilon_of_uses(rule: BudgetRule, uses: tuple[tuple[Cost, int], ...]) -> float:
+    """Return what costs, each so many times, come to; a ledger lists many runs used alike."""
+    return rule.spent_epsilon(total_cost(uses))
 
 
 @lru_cache(maxsize=256)

@@ -51,7 +51,10 @@ def labelled_images(
     if images.ndim == _IMAGE_DIMENSIONS - 1:
         images = images[:, np.newaxis]
     if images.ndim != _IMAGE_DIMENSIONS or 0 in images.shape[1:]:
-        msg = f"{source}: images must have shape (N, height, width) or (N, channels, height, width)"
+        msg = (
+            f"{source}: images must have shape (N, height, width) or (N, channels, height, width), "
+            f"not {images.shape}"
+        )
         raise SourceError(msg)
     if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
         msg = f"{source}: labels must be one integer per image"

@@ -10,13 +10,14 @@ import csv
 import os
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
 from curator.data.conversion import ImageRefused
 from curator.data.errors import SourceError
 from curator.data.group_names import GroupNames
-from curator.data.listing import Entry, Listing, check_inside
+from curator.data.listing import TABLE_ENDINGS, Entry, Listing, check_inside
 from curator.data.naming import is_hidden, natural_key, same_name, shown
 from curator.os_words import in_words
 
@@ -46,7 +47,7 @@ def list_labelled(root: Path, table: Path, classes: Sequence[str] | None) -> Lis
     rows = list(_rows(table))
     labels = {same_name(label) for row in rows if (label := row["label"])}
     listing = Listing(classes=tuple(map(same_name, classes or sorted(labels, key=natural_key))))
-    seen, groups = dict[Path, int](), GroupNames()
+    seen, groups, refused = dict[Path, int](), GroupNames(), list[Row]()
     for number, row in enumerate(rows, 1):
         name = f"row {number}, {shown(row['path'] or '(no path)')}"
         try:
@@ -54,6 +55,7 @@ def list_labelled(root: Path, table: Path, classes: Sequence[str] | None) -> Lis
             entry = _entry(root, row, listing.classes)
         except ImageRefused as problem:
             listing.refusals.append((name, str(problem)))
+            refused.append(row)
             continue
         if entry.path in seen:
             why = f"named in row {seen[entry.path]} already: remove one of the two rows"
@@ -62,7 +64,7 @@ def list_labelled(root: Path, table: Path, classes: Sequence[str] | None) -> Lis
         seen[entry.path] = number
         listing.entries.append(entry)
     listing.alike_groups.extend(groups.alike())
-    _leave_out(listing, root, table, set(seen))
+    _leave_out(listing, root, {_real(table), *map(str, seen), *_named(root, refused)})
     return listing
 
 
@@ -105,8 +107,19 @@ def _find(root: Path, name: str) -> Path:
     return next((path for one in spellings if (path := root / one).exists()), root / name)
 
 
-def _leave_out(listing: Listing, root: Path, table: Path, named: set[Path]) -> None:
-    """Report the files that the table does not name."""
+def _named(root: Path, rows: Iterable[Row]) -> Iterator[str]:
+    """Yield where the files are that rows name."""
+    for row in rows:
+        with suppress(OSError, ValueError):  # where it cannot be looked for, it was refused so
+            yield _real(_find(root, row["path"] or ""))
+
+
+def _real(path: Path) -> str:
+    return os.path.realpath(path)  # Path.resolve fails at a loop of links
+
+
+def _leave_out(listing: Listing, root: Path, known: set[str]) -> None:
+    """Report the files that are not known: neither the table nor named in it."""
     for folder, folders, files in os.walk(root):
         place = Path(folder)
         hidden = [name for name in (*folders, *files) if is_hidden(name)]
@@ -115,7 +128,7 @@ def _leave_out(listing: Listing, root: Path, table: Path, named: set[Path]) -> N
             listing.left_out.append((shown(str((place / name).relative_to(root))), "hidden"))
         for name in sorted(set(files).difference(hidden), key=natural_key):
             path = place / name
-            if path.resolve() not in named and path.resolve() != table.resolve():
+            if _real(path) not in known:
                 shown_name = shown(str(path.relative_to(root)))
                 listing.left_out.append((shown_name, "not named in the table"))
 
@@ -126,9 +139,10 @@ def _rows(table: Path) -> Iterator[Row]:
     Raises:
         SourceError: If it cannot be read or has other columns.
     """
-    if table.suffix.lower() == ".parquet":
+    csv_ending, parquet_ending = TABLE_ENDINGS
+    if table.suffix.lower() == parquet_ending:
         return _parquet_rows(table)
-    if table.suffix.lower() == ".csv":
+    if table.suffix.lower() == csv_ending:
         return _csv_rows(table)
     msg = f"{table}: --labels takes a .csv or a .parquet file"
     raise SourceError(msg)

@@ -14,6 +14,7 @@ from curator.data.naming import is_hidden, natural_key, same_name, shown
 from curator.data.other_formats import UNREAD_ENDINGS
 
 DENIED = "permission denied: make it readable for the user who runs this command"
+TABLE_ENDINGS = (".csv", ".parquet")
 _ENDINGS = frozenset(UNREAD_ENDINGS).union(*ENDINGS.values())
 
 
@@ -69,11 +70,7 @@ def list_class_folders(root: Path, classes: Sequence[str] | None, *, skip: bool)
         else:
             _other_file(listing, path.name, skip=skip)
     if not folders:
-        msg = (
-            f"{root}: holds no class folders (nor MNIST's four files): make a folder for each "
-            "class, or give --labels FILE, a table with the columns path,label"
-        )
-        raise SourceError(msg)
+        raise SourceError(_no_folders(root))
     names = (same_name(name) for name in classes or [folder.name for folder in folders])
     listing.classes = tuple(dict.fromkeys(names))
     seen: set[str] = set()
@@ -118,6 +115,24 @@ def check_inside(root: Path, path: Path) -> Path:
         msg = "not an ordinary file: remove it"
         raise ImageRefused(msg)
     return real
+
+
+def _no_folders(root: Path) -> str:
+    why = f"{root}: holds no class folders (nor MNIST's four files)"
+    tables = [path for path in _children(root) if _is_table(path.name)]
+    if tables:
+        return (
+            f"{why}, and a table: if {shown(tables[0].name)} names the labels, give "
+            f"--labels {shown(str(tables[0]))}"
+        )
+    return (
+        f"{why}: make a folder for each class, or give --labels FILE, a table with the columns "
+        "path,label"
+    )
+
+
+def _is_table(name: str) -> bool:
+    return name.lower().endswith(TABLE_ENDINGS) and not is_hidden(name)
 
 
 def _list_class(listing: Listing, root: Path, folder: Path, *, skip: bool) -> None:
@@ -171,6 +186,11 @@ def _other_file(listing: Listing, name: str, *, skip: bool) -> None:
         listing.left_out.append((shown(name), "not named as an image"))
         return
     why = "not named as an image: add --other-files skip, or remove it"
+    if _is_table(name):
+        why = (
+            "a table: if it names the labels give it as --labels FILE, else add --other-files "
+            "skip, or remove it"
+        )
     listing.refusals.append((shown(name), why))
 
 

@@ -36,6 +36,19 @@ def same_name(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
+def is_text(name: str) -> bool:
+    """Return whether a name is text, and not bytes that the system's encoding cannot read.
+
+    Args:
+        name: As the system gave it.
+    """
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def shown(name: str) -> str:
     """Return a name that is safe to print on one line.
 

@@ -5,11 +5,17 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from curator.data.conversion import Shape
 from curator.data.errors import SourceError
 from curator.data.images import LabelledImages
 from curator.privacy.adjacency import Unit
 from curator.privacy.facts import DatasetFacts
 
+CHANNELS_FIRST = (
+    "arrays must be laid out (N, channels, height, width), NCHW; these seem to have their channels "
+    "last: save images.transpose(0, 3, 1, 2)"
+)
+_COLOURS = range(1, 5)  # grey, RGB, and either with transparency
 _NAMES = {Unit.RECORD: "images", Unit.GROUP: "groups"}
 
 
@@ -26,10 +32,9 @@ def check_source(images: LabelledImages, facts: DatasetFacts) -> tuple[str, ...]
     Raises:
         SourceError: If an image or label does not fit the declaration.
     """
-    shape = (facts.channels, facts.height, facts.width)
-    if images.levels.shape[1:] != shape:
-        msg = f"the images have shape {images.levels.shape[1:]}, declared is {shape}"
-        raise SourceError(msg)
+    problem = shape_problem(images.levels.shape[1:], (facts.channels, facts.height, facts.width))
+    if problem is not None:
+        raise SourceError(problem)
     if images.levels.max() > facts.max_level:
         msg = f"a pixel has level {images.levels.max()}, declared is at most {facts.max_level}"
         raise SourceError(msg)
@@ -41,6 +46,31 @@ def check_source(images: LabelledImages, facts: DatasetFacts) -> tuple[str, ...]
         msg = f"there are {size} {_NAMES[facts.unit]}, declared are at most {facts.max_size}"
         raise SourceError(msg)
     return lines
+
+
+def shape_problem(shape: tuple[int, ...], declared: Shape) -> str | None:
+    """Return why arrays are not of the declared shape, None if they are.
+
+    Args:
+        shape: Of one image, (channels, height, width).
+        declared: Likewise.
+    """
+    if shape == declared:
+        return None
+    words = f"the images have shape {shape}, declared is {declared}"
+    channels, height, width = declared
+    if shape == (height, width, channels):
+        return f"{words}: {CHANNELS_FIRST}"
+    return f"{words}: declare the shape that the images have"
+
+
+def has_channels_last(shape: tuple[int, ...]) -> bool:
+    """Return whether one image of an array seems to be laid out (height, width, channels).
+
+    Args:
+        shape: Of one image.
+    """
+    return shape[-1] in _COLOURS and shape[0] not in _COLOURS
 
 
 def labels_problem(labels: npt.NDArray[np.int64], num_classes: int | None) -> str | None:

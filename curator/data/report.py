@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from curator.data.preflight import CHANNELS_FIRST, has_channels_last
 from curator.data.survey import Survey
 
 MOST_NAMES = 20
@@ -59,11 +60,18 @@ def refusal_text(survey: Survey) -> str:
 
 
 def _shape_line(survey: Survey) -> Iterator[str]:
-    """Name the option of the shape, where all images have one."""
+    """Name the option of the shape, where all images have one as they will be stored."""
+    if survey.conversions:
+        if len(survey.shapes) == 1:
+            (shape,) = survey.shapes
+            yield f"all have one shape once converted: --image-shape {'x'.join(map(str, shape))}"
+        return
     if len(survey.sizes) == len(survey.modes) == 1:
         ((width, height),), (mode,) = survey.sizes, survey.modes
         channels = survey.channels or _CHANNELS.get(mode)
-        if channels is not None:
+        if survey.channels is not None and has_channels_last((survey.channels, height, width)):
+            yield f"shape ({channels}, {height}, {width}): {CHANNELS_FIRST}"
+        elif channels is not None:
             yield f"all have one shape: --image-shape {channels}x{height}x{width}"
 
 

@@ -12,7 +12,7 @@ from curator.data.errors import SourceError
 from curator.data.folder_source import ingest_folder, survey_folder
 from curator.data.images import LabelledImages
 from curator.data.options import Progress, SourceOptions
-from curator.data.preflight import labels_problem
+from curator.data.preflight import labels_problem, shape_problem
 from curator.data.readers import holds_idx, read_source
 from curator.data.survey import Survey
 
@@ -102,9 +102,9 @@ def _survey_arrays(source: str, images: LabelledImages, options: SourceOptions) 
     shape, want = images.levels.shape[1:], options.conversion.shape
     survey.channels, survey.sizes[shape[2], shape[1]] = shape[0], len(labels)
     survey.modes[f"{shape[0]} channels"] = len(labels)
-    if want is not None and shape != want:
-        why = f"shape {shape}, declared is {want}: declare the shape that the images have"
-        survey.refusals.append(("all images", why))
+    problem = None if want is None else shape_problem(shape, want)
+    if problem is not None:
+        survey.refusals.append(("all images", problem))
     problem = labels_problem(images.labels, len(options.classes) if options.classes else None)
     if problem is not None:
         survey.refusals.append(("all images", problem))

@@ -33,6 +33,7 @@ class Survey:
     sizes: Counter[tuple[int, int]] = field(default_factory=Counter)
     features: Counter[str] = field(default_factory=Counter)
     conversions: Counter[str] = field(default_factory=Counter)
+    shapes: Counter[tuple[int, ...]] = field(default_factory=Counter)  # as they will be stored
     lowest: int = 255
     highest: int = 0
     num_mixed_duplicates: int = 0
@@ -84,6 +85,7 @@ class Survey:
             group: Who it belongs to.
         """
         self.images += 1
+        self.shapes[levels.shape] += 1
         self.per_class[label] += 1
         self.lowest = min(self.lowest, int(levels.min()))
         self.highest = max(self.highest, int(levels.max()))

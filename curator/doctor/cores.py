@@ -18,7 +18,7 @@ def core_dumps(_: Subject) -> Finding:
     """Say where this system puts cores, and whether this process, like 'serve', writes none."""
     pattern, limit = _read(_PATTERN).strip(), _limit()
     system = f"the system's core_pattern is {pattern or 'unknown'}"
-    system += f", and its first process may write {limit}" if limit else ""
+    system += f", and its services start with {limit}" if limit else ""
     facts: dict[str, object] = {"off": are_core_dumps_off(), "core_pattern": pattern}
     if facts["off"]:
         return well(f"off in this process, as 'curator serve' switches them off; {system}", **facts)
@@ -31,12 +31,18 @@ def core_dumps(_: Subject) -> Finding:
 
 
 def _limit() -> str:
-    """Return the size of a core that a service of this system starts with, as far as it is told."""
+    """Return in words which cores a service of this system may write, as far as it is told."""
     for line in _read(_LIMITS).splitlines():
         if line.startswith(_LIMIT):
             soft, hard, unit = line.removeprefix(_LIMIT).split()
-            return f"{soft} (at most {hard}) {unit}"
+            now = "core dumps off" if soft == "0" else f"cores of {_size(soft, unit)}"
+            more = "" if hard == soft else f", which each may raise to {_size(hard, unit)}"
+            return now + more
     return ""
+
+
+def _size(limit: str, unit: str) -> str:
+    return "any size" if limit == "unlimited" else f"at most {limit} {unit}"
 
 
 def _read(path: Path) -> str:

@@ -24,6 +24,11 @@ OPTIONAL: Final = (
 )
 _MADE: Final = datetime(2025, 1, 1, tzinfo=UTC)  # this program is younger, so a right clock is too
 _TIME_ERROR: Final = 5  # of adjtimex: the clock is not synchronised
+_KEPT: Final = {
+    True: "a time service keeps it right",
+    False: "no time service reports to the system (some never do): compare it with another clock",
+    None: "whether a time service keeps it right is not known here: compare it with another clock",
+}
 _TIMEX_BYTES: Final = 512  # more than any system's struct timex
 
 
@@ -54,8 +59,7 @@ def _version(name: str) -> str:
 def clock(_: Subject) -> Finding:
     """Say what time it is here, and whether the system keeps the clock right."""
     now, is_kept = utc_now(), _is_synchronised()
-    kept = {True: "synchronised", False: "not synchronised", None: "synchronisation unknown"}
-    words = f"{now:%Y-%m-%d %H:%M:%S} UTC, {kept[is_kept]} as the system says"
+    words = f"it is {now:%Y-%m-%d %H:%M:%S} UTC; {_KEPT[is_kept]}"
     facts: dict[str, object] = {"now": now.isoformat(), "synchronised": is_kept}
     if now < _MADE:
         return fault(

@@ -81,6 +81,26 @@ class ListedCaller:
         return self.proof is None
 
 
+class CallerExists(ValueError):
+    """There is or was a caller of this name."""
+
+    def __init__(self, caller: ListedCaller) -> None:
+        """Say what that caller is, and what to do."""
+        name, rotate = caller.name, f"'curator analyst rotate {caller.name}'"
+        if caller.revoked:
+            words = (
+                f"'{name}' was revoked, and the name stays with its runs: {rotate} lets it in "
+                "again with new credentials"
+            )
+        else:
+            words = f"'{name}' exists already, as {caller.role}: {rotate} replaces its credentials"
+        super().__init__(f"{words}; or choose another name")
+
+
+class NoSuchCaller(ValueError):
+    """There is no caller of this name."""
+
+
 @final
 class CallersFile:
     """Entries in one file; a missing file has none."""
@@ -156,3 +176,20 @@ def listed(entry: Entry) -> ListedCaller:
         proof=next((proof for proof in Proof if entry.get(proof) is not None), None),
         expires_at=None if ends is None else datetime.fromisoformat(ends),
     )
+
+
+def place_of(table: list[Entry], name: str) -> int:
+    """Return where a caller is.
+
+    Args:
+        table: Of all callers.
+        name: Of the caller.
+
+    Raises:
+        NoSuchCaller: If there is none.
+    """
+    for place, entry in enumerate(table):
+        if entry["name"] == name:
+            return place
+    msg = f"there is no caller '{name}'; 'curator analyst list' shows them"
+    raise NoSuchCaller(msg)

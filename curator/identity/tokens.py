@@ -19,26 +19,20 @@ from curator.clock import utc_now
 from curator.errors import Unauthenticated
 from curator.identity.access_log import no_log
 from curator.identity.callers_file import (
+    CallerExists,
     CallersFile,
     Entry,
     ListedCaller,
     Proof,
     listed,
     new_entry,
+    place_of,
 )
 from curator.identity.last_good import LastGood
 from curator.service.caller import Caller, Role
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _SCHEME = "Bearer "
-
-
-class CallerExists(ValueError):
-    """A caller of this name has credentials already."""
-
-
-class NoSuchCaller(ValueError):
-    """There is no caller of this name."""
 
 
 def _nothing(*_: str) -> None:
@@ -116,9 +110,9 @@ class TokenTable:
         if not _NAME.fullmatch(name):
             msg = "a name has 1 to 64 lower-case letters, digits, dots, dashes and underscores"
             raise ValueError(msg)
-        if any(entry["name"] == name for entry in self._file.read()):
-            msg = f"'{name}' has credentials already; choose another name, or rotate them"
-            raise CallerExists(msg)
+        for entry in self._file.read():
+            if entry["name"] == name:
+                raise CallerExists(listed(entry))
 
     def check_known(self, name: str) -> None:
         """Check that there is or was a caller of this name.
@@ -126,7 +120,7 @@ class TokenTable:
         Args:
             name: Any; one that is not known is a `NoSuchCaller`.
         """
-        _place(self._file.read(), name)
+        place_of(self._file.read(), name)
 
     def rotate(
         self,
@@ -159,16 +153,22 @@ class TokenTable:
         """
         self._rotate(name, (Proof.CERTIFICATE, _hash(certificate)), expires_at)
 
-    def revoke(self, name: str) -> None:
+    def revoke(self, name: str) -> bool:
         """End a caller's token or certificate at once; the name and its runs stay.
 
         Args:
             name: An existing caller.
+
+        Returns:
+            Whether there was one to end; if not, nothing is recorded.
         """
         with self._file.changing() as table:
-            place = _place(table, name)
+            place = place_of(table, name)
+            if listed(table[place]).revoked:
+                return False
             table[place] |= dict.fromkeys(Proof)
             self._note("revoke", name, role=table[place]["role"])
+        return True
 
     def callers(self) -> tuple[ListedCaller, ...]:
         """Return every caller in the order of adding."""
@@ -245,7 +245,7 @@ class TokenTable:
         before_it_is_known: Callable[[], None] = _nothing,
     ) -> None:
         with self._file.changing() as table:
-            place = _place(table, name)
+            place = place_of(table, name)
             role = Role(str(table[place]["role"]))
             table[place] = new_entry(name, role, proof, expires_at)
             before_it_is_known()
@@ -261,19 +261,6 @@ class TokenTable:
     def is_intact(self) -> bool:
         """Return whether the file is as it should be; if not, those of the last good one stay."""
         return self._known_now.is_intact()
-
-
-def _place(table: list[Entry], name: str) -> int:
-    """Return where a caller is.
-
-    Raises:
-        NoSuchCaller: If there is none.
-    """
-    for place, entry in enumerate(table):
-        if entry["name"] == name:
-            return place
-    msg = f"there is no caller '{name}'; 'curator analyst list' shows them"
-    raise NoSuchCaller(msg)
 
 
 def _noted(entry: Entry) -> dict[str, str | None]:

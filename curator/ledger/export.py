@@ -46,6 +46,14 @@ class CheckedTotals:
     second_spent_epsilon: float
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckedExport:
+    """An export that holds: where its chain ends, and the totals of each data set by name."""
+
+    head: tuple[int, str]
+    totals: tuple[CheckedTotals, ...]
+
+
 def export_jsonl(ledger: Ledger) -> Iterator[str]:
     """Return the lines of a self-contained export, each without its line end, as they are read.
 
@@ -64,7 +72,7 @@ def _first_line(name: str) -> dict[str, Any]:
     return {"format": name, "accountant": ACCOUNTANT, "orders": list(ORDERS)}
 
 
-def verify_export(lines: Iterable[str]) -> tuple[CheckedTotals, ...]:
+def verify_export(lines: Iterable[str]) -> CheckedExport:
     """Check an export with nothing but itself.
 
     The chain must hold; replaying it must be possible under the same rule; every epsilon must be
@@ -75,28 +83,30 @@ def verify_export(lines: Iterable[str]) -> tuple[CheckedTotals, ...]:
         lines: The lines of the export.
 
     Returns:
-        The totals of each data set.
+        The head, which is to be compared with one that is known, and the totals.
 
     Raises:
         ChainBroken: If anything does not hold; the text says what.
         UnicodeDecodeError: If the lines are of a file that is no text.
     """
     try:
-        book, uses, told = _read(_Lines(lines))
+        place, uses, told = _read(_Lines(lines))
     except UnicodeDecodeError:
         raise
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         msg = "the export is not whole: it ends early, or is not of lines of JSON"
         raise ChainBroken(msg) from error
+    book = place.book
     if told != _statements(book):
         _fail("an exported epsilon is not the one that the integer costs give")
     for run in book.runs.values():
         uses.count(run)
-    return tuple(_second_opinion(book, name, uses) for name in sorted(book.datasets))
+    totals = tuple(_second_opinion(book, name, uses) for name in sorted(book.datasets))
+    return CheckedExport(head=place.head, totals=totals)
 
 
-def _read(export: _Lines) -> tuple[Book, _Uses, object]:
-    """Return what the entries make, the uses of closed runs, and the statements of the last line.
+def _read(export: _Lines) -> tuple[Place, _Uses, object]:
+    """Return where the entries end, the uses of closed runs, and what the last line states.
 
     Raises:
         ChainBroken: If the entries do not hold, or are not those that the last line speaks of.
@@ -110,7 +120,7 @@ def _read(export: _Lines) -> tuple[Book, _Uses, object]:
     last = json.loads(export.last)
     if last["head"] != list(place.head):
         _fail("the export ends before or after the head that it names")
-    return place.book, uses, last["statements"]
+    return place, uses, last["statements"]
 
 
 @final

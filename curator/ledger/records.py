@@ -9,7 +9,7 @@ from typing import Final, Self
 
 from curator.accounting.cost import Cost, event_cost, total_cost
 from curator.accounting.event_text import event_to_text
-from curator.accounting.rule import RULE_NAME, BudgetRule
+from curator.accounting.rule import RULE_NAME, BudgetRule, epsilon_of_uses
 from curator.errors import DatasetPaused, DatasetRetired
 from curator.privacy.adjacency import Adjacency
 from curator.privacy.budget import Budget, BudgetNumbers
@@ -32,6 +32,11 @@ class DatasetStatus(StrEnum):
     PAUSED = "paused"
     RETIRED = "retired"
     ERASED = "erased"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing will be charged again, whatever is left of the budget."""
+        return self in {DatasetStatus.RETIRED, DatasetStatus.ERASED}
 
 
 class RunStatus(StrEnum):
@@ -143,6 +148,11 @@ class RunState:
         return self.status is RunStatus.OPEN
 
     @property
+    def is_one_release(self) -> bool:
+        """Whether all that is charged is one release, whose steps are free."""
+        return self.step.is_zero and not self.setup.is_zero
+
+    @property
     def spent_uses(self) -> tuple[Use, Use]:
         """What may have been answered: the setup once begun, and the steps up to the mark."""
         return (self.setup, int(self.setup_begun)), (self.step, self.used)
@@ -192,7 +202,7 @@ class DatasetState:
 
     def spent_alone(self, run: RunState) -> float:
         """Return the epsilon of one run as if it were the only one; as for `Spend`."""
-        return self.rule.spent_epsilon(run.spent)
+        return epsilon_of_uses(self.rule, run.spent_uses)
 
     def share(self, analyst: str) -> float | None:
         """Return an analyst's own cap, None without one."""

@@ -33,4 +33,5 @@ def _summary(state: RunState) -> run_pb2.RunSummary:
         close_reason=state.close_reason,
         opened_at=state.opened_at,
         closed_at=state.closed_at,
+        one_release=state.is_one_release,
     )

@@ -14,7 +14,7 @@ from curator.errors import (
 )
 from curator.ledger.ledger import RunOpening, RunState
 from curator.mechanisms.catalogue import canonical_json, parse_mechanism
-from curator.mechanisms.kinds import is_released_once, numbers_of_row
+from curator.mechanisms.kinds import is_released_once
 from curator.privacy.event import check_num_steps
 from curator.service.caller import Caller
 from curator.service.context import Context
@@ -24,10 +24,10 @@ from curator.service.live_run import LiveRun
 from curator.service.make_release import give_up, make_release
 from curator.service.policy import check_policy
 from curator.service.state_limit import check_state
+from curator.service.step_limit import check_step_size
 from curator.service.steward_policy import StewardPolicy
 
 _KEY_LENGTHS = range(16, 129)
-_ENVELOPE_BYTES = 4096  # of a request, around its numbers
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,7 +57,7 @@ def open_run(context: Context, caller: Caller, request: RunRequest) -> RunState:
         MalformedRequest: If a parameter is not valid, or the key was used for another run.
         BudgetExhausted: If the rest of the budget, or of the caller's share of it, cannot afford
             the declared steps.
-        NotPermitted: If the data set's declarations or the steward's policy forbid it.
+        PolicyRefused: If the data set's declarations or the steward's policy forbid it.
         TooManyRuns: If the caller has too many open runs.
         TooMuchState: If there is no room for what it would keep beside all open runs.
         DatasetPaused: If the steward has paused the data set.
@@ -98,9 +98,7 @@ def _declared(context: Context, caller: Caller, request: RunRequest) -> tuple[st
     state = context.ledger.dataset(request.dataset)
     policy = StewardPolicy.of(state)
     policy.check_mechanism(request.mechanism, mechanism)
-    if mechanism.rows_per_step is not None:
-        numbers = numbers_of_row(mechanism, dataset.facts.space)
-        _check_rows(context, mechanism.rows_per_step, numbers)
+    check_step_size(context, mechanism, dataset.facts.space)
     try:
         check_num_steps(request.num_steps)
     except ValueError as error:
@@ -126,23 +124,6 @@ def _declared(context: Context, caller: Caller, request: RunRequest) -> tuple[st
             check_state(context, caller.name, mechanism.spec, dataset.facts.space)
             live = _begun(context, opening, makes_release=is_released_once(mechanism))
     return opening.run_id, live
-
-
-def _check_rows(context: Context, rows: int, numbers: int) -> None:
-    """Refuse a run whose steps would all be refused for their size.
-
-    Raises:
-        MalformedRequest: If a step has too many rows, or too many bytes.
-    """
-    fitting = (context.max_request_bytes - _ENVELOPE_BYTES) // (4 * numbers + 8)
-    most = min(context.max_samples, fitting)
-    if rows > most:
-        limit = "max_samples" if most == context.max_samples else "max_message_mib"
-        msg = (
-            f"a step of {rows} rows is too large here: at most {most} fit; send fewer, or ask the "
-            f"steward to raise limits.{limit}"
-        )
-        raise MalformedRequest(msg)
 
 
 def _begun(context: Context, opening: RunOpening, *, makes_release: bool) -> LiveRun:

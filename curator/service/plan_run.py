@@ -19,6 +19,7 @@ from curator.service.plan_table import MOST_POINTS, Axis, Grid, PlanPoint, plan_
 from curator.service.policy import check_policy
 from curator.service.pricing import Limits, Price
 from curator.service.run_alone import epsilon_alone
+from curator.service.step_limit import check_step_size
 from curator.service.steward_policy import StewardPolicy
 
 
@@ -71,8 +72,8 @@ def plan_run(
 
     Raises:
         UnknownDataset: If there is no such data set.
-        MalformedRequest: If a parameter is not valid.
-        NotPermitted: If the policy of the data set forbids the parameters.
+        MalformedRequest: If a parameter is not valid, or a step is too large for this curator.
+        PolicyRefused: If the data set's declarations or the steward's policy forbid it.
     """
     facts = context.served(request.dataset).facts
     limits = Limits.of(context, caller, request.dataset, policy)
@@ -90,6 +91,7 @@ def plan_run(
         mechanism = parse_mechanism(request.mechanism, request.parameters_json, facts.space)
     check_policy(mechanism, facts)
     limits.policy.check_mechanism(request.mechanism, mechanism)
+    check_step_size(context, mechanism, facts.space)
     price = Price.of(mechanism)
     planned = Planned(
         limits=limits,

@@ -57,7 +57,7 @@ class LedgerContract(RunContract, DecisionContract):
         assert share is not None
         assert share.rule == BudgetRule.register(Budget(epsilon=2.0, delta=BUDGET.delta), 2.5)
         self.ledger.verify()
-        _, totals = verify_export(export_jsonl(self.ledger))
+        _, totals = verify_export(export_jsonl(self.ledger)).totals
         assert (totals.dataset, totals.spent_epsilon) == ("e", spent)
 
     @pytest.mark.parametrize("budget", [BUDGET, Budget(epsilon=9.0, delta=1e-6)])

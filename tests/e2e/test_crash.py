@@ -63,7 +63,7 @@ def test_the_curator_is_killed_in_the_middle_and_the_run_goes_on(
     (closed,) = ledger.runs()
     assert not closed.is_open
     assert received <= closed.used <= received + 64
-    (totals,) = verify_export(export_jsonl(ledger))
+    (totals,) = verify_export(export_jsonl(ledger)).totals
     assert totals.spent_epsilon == ledger.statement("digits").spent_epsilon
     assert totals.second_spent_epsilon <= totals.spent_epsilon
     assert totals.second_spent_epsilon == pytest.approx(totals.spent_epsilon, rel=3e-3)
@@ -151,6 +151,6 @@ def test_restarts_in_order_cost_nothing(tmp_path: Path, serve: Serve) -> None:
     assert " 91 of 300 steps used" in shown.stdout
     ledger = SqlLedger.open_reader(folder.ledger, utc_now)
     assert any(entry.kind == "run-relinquished" for entry in ledger.entries())
-    (totals,) = verify_export(export_jsonl(ledger))
+    (totals,) = verify_export(export_jsonl(ledger)).totals
     assert totals.spent_epsilon == ledger.statement("digits").spent_epsilon
     ledger.close()

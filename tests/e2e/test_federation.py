@@ -144,7 +144,7 @@ class Pair:
         """Return the one run of a curator, after its ledger was checked as an auditor would."""
         ledger = SqlLedger.open_reader(self.folders[position].ledger, utc_now)
         (run,) = ledger.runs()
-        (totals,) = verify_export(export_jsonl(ledger))
+        (totals,) = verify_export(export_jsonl(ledger)).totals
         assert totals.spent_epsilon == ledger.statement("digits").spent_epsilon
         assert totals.second_spent_epsilon == pytest.approx(totals.spent_epsilon, rel=3e-3)
         ledger.close()

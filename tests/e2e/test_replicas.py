@@ -46,7 +46,7 @@ def open_empty_ledger(root: Path) -> None:
 def verified(folder: CuratorFolder) -> float:
     ledger = open_ledger_reader(folder, CuratorConfig())
     ledger.verify()
-    (totals,) = verify_export(export_jsonl(ledger))
+    (totals,) = verify_export(export_jsonl(ledger)).totals
     ledger.close()
     return totals.spent_epsilon
 

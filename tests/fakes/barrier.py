@@ -93,6 +93,7 @@ class FakeRunSummary:
     dataset: str = "digits"
     analyst: str = "alice"
     mechanism: str = "counting"
+    one_release: bool = False
     opened_at: str = "2026-01-02T03:04:05.678901+00:00"
 
     @property

@@ -17,7 +17,7 @@ from analyst.training.federation.rule import Combine, OnLoss, Rule
 from analyst.training.planning import make_plan
 from analyst.training.ports import BarrierPort
 from analyst.training.run_list import runs_json, runs_text
-from analyst.training.statements import show_refusal, statement, statement_json
+from analyst.training.statements import NO_DATASETS, show_refusal, statement, statement_json
 
 Said = tuple[str, Any]
 """An answer for people, and the same for programs; None is nothing of its own."""
@@ -41,7 +41,8 @@ def budgets(members: Sequence[Member], dataset: str | None, screen: Screen) -> N
         name = dataset or member.config.dataset
         names = [name] if name else [one.name for one in barrier.datasets()]
         found = [barrier.budget(one) for one in names]
-        return "\n\n".join(map(statement, found)), [statement_json(one) for one in found]
+        text = "\n\n".join(map(statement, found)) or NO_DATASETS
+        return text, [statement_json(one) for one in found]
 
     _show_each(members, ask, screen)
 

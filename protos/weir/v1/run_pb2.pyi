@@ -426,6 +426,7 @@ class RunSummary(_message.Message):
     CLOSE_REASON_FIELD_NUMBER: _builtins.int
     OPENED_AT_FIELD_NUMBER: _builtins.int
     CLOSED_AT_FIELD_NUMBER: _builtins.int
+    ONE_RELEASE_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     dataset: _builtins.str
     analyst: _builtins.str
@@ -439,6 +440,8 @@ class RunSummary(_message.Message):
     opened_at: _builtins.str
     """ISO 8601 in UTC; closed_at is empty while the run is open."""
     closed_at: _builtins.str
+    one_release: _builtins.bool
+    """All that is charged is one release, made when the run opens; its steps are free."""
     def __init__(
         self,
         *,
@@ -452,10 +455,11 @@ class RunSummary(_message.Message):
         close_reason: _builtins.str = ...,
         opened_at: _builtins.str = ...,
         closed_at: _builtins.str = ...,
+        one_release: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["analyst", b"analyst", "close_reason", b"close_reason", "closed_at", b"closed_at", "dataset", b"dataset", "mechanism", b"mechanism", "num_steps", b"num_steps", "opened_at", b"opened_at", "run_id", b"run_id", "status", b"status", "used_steps", b"used_steps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["analyst", b"analyst", "close_reason", b"close_reason", "closed_at", b"closed_at", "dataset", b"dataset", "mechanism", b"mechanism", "num_steps", b"num_steps", "one_release", b"one_release", "opened_at", b"opened_at", "run_id", b"run_id", "status", b"status", "used_steps", b"used_steps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -70,6 +70,20 @@ def read_statement(path: Path) -> str:
     return certificate_text(check_certificate(path))
 
 
+def test_the_head_of_the_ledger_is_printed_whole(tmp_path: Path) -> None:
+    path = tmp_path / "certificate.json"
+    path.write_bytes(signed(STATEMENT))
+    assert f"entry 7, {'d' * 64}\n" in read_statement(path)
+
+
+@pytest.mark.parametrize("rest", ["", "{}\n" * (1 << 19)], ids=["short", "long"])
+def test_an_export_where_a_certificate_is_wanted_is_named(tmp_path: Path, rest: str) -> None:
+    path = tmp_path / "ledger.jsonl"
+    path.write_text('{"accountant": "x", "format": "weir-ledger-export-4"}\n' + rest)
+    with pytest.raises(CertificateError, match="is a ledger export, not a privacy certificate"):
+        check_certificate(path)
+
+
 def read_metrics(path: Path) -> object:
     return read_run_folder(path.parent).curves
 

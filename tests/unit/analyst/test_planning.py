@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from analyst.recipes import load_recipe
 from analyst.screen import table_text
 from analyst.training.planning import PlanReport, make_plan
 from analyst.training.plotting import plot_plan
-from analyst.training.statements import statement, statement_json
+from analyst.training.statements import statement, statement_json, what_is_left
 from curator.cli_common import table_lines
 from tests.fakes.barrier import FakeBarrier, FakeDataset, FakeShare
 from tests.unit.analyst.test_cli import connect_to
@@ -57,6 +58,20 @@ def test_a_share_is_told_before_the_answer(barrier: FakeBarrier) -> None:
     )
     assert line in statement(barrier.budget("digits"))
     assert statement_json(barrier.budget("digits"))["your_share"]["reserved"] == 1.5
+
+
+@pytest.mark.parametrize("status", ["retired", "erased"])
+@pytest.mark.parametrize("name", ["digits", "rehearsal-digits"])
+def test_what_is_over_has_nothing_left(status: str, name: str) -> None:
+    budget = replace(FakeBarrier(FakeDataset(name=name)).budget(name), status=status)
+    text = statement(budget)
+    assert "remaining   nothing" in text
+    assert f"the data set is {status}" in text
+    assert "100.0000" not in text
+    assert what_is_left(budget) == status
+    paused = replace(budget, status="paused")
+    assert "remaining   epsilon 100.0000" in statement(paused)
+    assert what_is_left(paused) == "100.0000 left"
 
 
 def test_a_noise_that_no_row_changes_is_named(barrier: FakeBarrier) -> None:

@@ -51,6 +51,7 @@ def test_a_wrong_key_is_named(overrides: dict[str, Any], text: str) -> None:
     with pytest.raises(RecipeError) as caught:
         load_recipe("dp-sinkhorn-digits", overrides)
     assert text in str(caught.value)
+    assert caught.value.message.endswith(".")
 
 
 @pytest.mark.parametrize("key", ["clip_norm", "noise_multiplier", "expected_batch_size"])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import numpy as np
@@ -54,6 +56,10 @@ def test_evidence_and_copies_answer_in_json(
     assert export["lines"] == len((tmp_path / "l.jsonl").read_text().splitlines())
     (verified,) = answer(capsys, "ledger", "verify", str(tmp_path / "l.jsonl"))
     assert (verified["dataset"], verified["rehearsal"]) == ("cats", False)
+    head = answer(capsys, "ledger", "show", *at)["head"]
+    assert verified["head"] == head
+    assert main(["ledger", "verify", str(tmp_path / "l.jsonl")]) == 0
+    assert f"head: entry {head['sequence']}, {head['digest']}\n" in capsys.readouterr().out
     copy = answer(capsys, "ledger", "backup", *at, "--out", str(tmp_path / "copy.sqlite"))
     assert Path(copy["out"]).exists()
     capsys.readouterr()
@@ -69,7 +75,9 @@ def test_callers_and_the_key_answer_in_json(
     assert Path(made["credentials"]).exists()
     rotated = answer(capsys, "analyst", "rotate", "carol", *at)
     assert rotated["name"] == "carol"
-    assert answer(capsys, "analyst", "revoke", "carol", *at) == {"revoked": "carol"}
+    for changed in (True, False):
+        told = answer(capsys, "analyst", "revoke", "carol", *at)
+        assert told == {"revoked": "carol", "changed": changed}
     listed = {one["name"]: one for one in answer(capsys, "analyst", "list", *at)}
     assert listed["carol"]["proof"] is None
     assert listed["steward"]["role"] == "steward"
@@ -127,6 +135,36 @@ def test_a_mistyped_option_is_told_from_its_nearest(capsys: pytest.CaptureFixtur
         main(["dataset", "pause", "cats", "--dir", "weir", "--reason", "x", "--dier", "weir"])
     assert caught.value.code == ExitCode.USAGE
     assert "arguments: --dier weir (did you mean --dir?)" in capsys.readouterr().err
+
+
+def test_the_page_says_which_commands_print_an_array(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = Path(__file__).parents[3] / "docs" / "reference" / "exit-codes.md"
+    (line,) = [line for line in page.read_text().splitlines() if "which are arrays" in line]
+    arrays = set(re.findall("`curator ([a-z ]+)`", line))
+    at, export = ["--dir", str(folder / "weir")], tmp_path / "l.jsonl"
+    told = {"ledger export": answer(capsys, "ledger", "export", *at, "--out", str(export))}
+    told["ledger verify"] = answer(capsys, "ledger", "verify", str(export))
+    for name in ("budget", "dataset list", "analyst list", "analyst log", "ledger show", "key"):
+        told[name] = answer(capsys, *name.split(), *at)
+    told["plan"] = answer(capsys, "plan", "cats", str(folder / "recipe.toml"), *at)
+    assert {name for name, value in told.items() if isinstance(value, list)} == arrays
+    assert len(arrays) == 5
+
+
+def test_a_certificate_where_an_export_is_wanted_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "certificate.json"
+    for indent in (None, 1):  # as it was written, and as an editor left it
+        path.write_text(
+            json.dumps({"statement": {}, "public_key": "", "signature": ""}, indent=indent)
+        )
+        assert main(["ledger", "verify", str(path)]) == ExitCode.FAILED
+        error = capsys.readouterr().err
+        assert "is a privacy certificate, not a ledger export" in error
+        assert "analyst certificate verify FILE" in error
 
 
 def test_what_the_program_says_itself_is_no_fault(
@@ -212,3 +250,15 @@ class TestPlan:
         error = capsys.readouterr().err
         assert words in error
         assert "Traceback" not in error
+
+    def test_a_step_beyond_the_folder_s_limits_does_not_fit(
+        self, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        weir = CuratorFolder(tmp_path / "weir")
+        copytree(folder / "weir", weir.root)
+        config = weir.config.read_text()
+        assert "max_samples = 4096" in config
+        weir.config.write_text(config.replace("max_samples = 4096", "max_samples = 2"))
+        argv = ["plan", "cats", str(folder / "recipe.toml"), "--dir", str(weir.root)]
+        assert main([*argv, "--for-steps", "20"]) == ExitCode.FAILED
+        assert "at most 2 fit; send fewer" in capsys.readouterr().err

@@ -11,6 +11,7 @@ import pytest
 from curator.cli_serve import _say_ready
 from curator.config import CuratorConfig
 from curator.divergences.backend import Backend, Choice, Verdict
+from curator.ledger.records import DatasetStatus
 
 MEASURED = Verdict(error=4e-5, allowed=1e-3)
 REFUSED = Choice(
@@ -27,6 +28,7 @@ def said(
     *,
     as_json: bool,
     config: CuratorConfig = CuratorConfig(),  # noqa: B008 - frozen
+    datasets: tuple[tuple[str, DatasetStatus], ...] = (),
 ) -> str:
     rpc = SimpleNamespace(port=1, certificate_port=None, unix_socket=None)
     curator = SimpleNamespace(
@@ -34,11 +36,28 @@ def said(
         rpc=rpc,
         rest=SimpleNamespace(port=2),
         health=None,
-        ledger=SimpleNamespace(datasets=lambda: ()),
+        ledger=SimpleNamespace(datasets=lambda: [_state(*one) for one in datasets]),
     )
     arguments = Namespace(json=as_json, quiet=True, insecure_loopback=False)
     _say_ready(arguments, config, curator)  # type: ignore[arg-type]
     return capsys.readouterr().out
+
+
+def _state(name: str, status: DatasetStatus) -> SimpleNamespace:
+    return SimpleNamespace(registration=SimpleNamespace(name=name), status=status)
+
+
+def test_a_data_set_that_is_over_is_named_as_such(capsys: pytest.CaptureFixture[str]) -> None:
+    choice = Choice(body=Backend.NUMBA, verdict=MEASURED)
+    datasets = (
+        ("cats", DatasetStatus.ACTIVE), ("dogs", DatasetStatus.ERASED),
+        ("elks", DatasetStatus.PAUSED), ("fish", DatasetStatus.RETIRED),
+    )  # fmt: skip
+    line = said(choice, capsys, as_json=False, datasets=datasets)
+    assert line.endswith("data sets: cats, dogs (erased), elks, fish (retired)\n")
+    told = json.loads(said(choice, capsys, as_json=True, datasets=datasets))
+    assert told["datasets"] == ["cats", "dogs", "elks", "fish"]
+    assert told["status"] == {name: str(status) for name, status in datasets}
 
 
 def test_the_body_that_serves_is_named_with_its_error(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from curator.cli import ExitCode, main
+from tests.unit.cli.conftest import ADD
 
 
 def test_a_share_needs_an_analyst_that_there_is(
@@ -82,3 +83,64 @@ def test_a_misspelt_part_of_a_rule_is_no_rule(
     at = ["--dir", str(folder / "weir")]
     assert main(["dataset", "policy", "cats", *at, "--set", "noise_multiplier=1"]) != 0
     assert "no such rule; there are mechanisms," in capsys.readouterr().err
+
+
+def test_a_name_that_is_taken_says_so_first_and_how_to_go_on(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = ["--dir", str(folder / "weir")]
+    out = tmp_path / "kate.json"
+    assert main(["analyst", "add", "kate", *at, "--out", str(out)]) == 0
+    capsys.readouterr()
+    assert main(["analyst", "add", "kate", *at, "--out", str(out)]) == ExitCode.FAILED
+    error = capsys.readouterr().err
+    assert "'kate' exists already, as analyst: 'curator analyst rotate kate' replaces" in error
+    assert main(["analyst", "revoke", "kate", *at]) == 0
+    assert "no longer valid" in capsys.readouterr().out
+    assert main(["analyst", "add", "kate", *at]) == ExitCode.FAILED
+    error = capsys.readouterr().err
+    assert "'kate' was revoked, and the name stays with its runs: " in error
+    assert "'curator analyst rotate kate' lets it in again" in error
+    assert main(["analyst", "rotate", "kat", *at, "--out", str(out)]) == ExitCode.FAILED
+    assert "there is no caller 'kat'" in capsys.readouterr().err
+
+
+UNREAD = "患者".encode().decode("ascii", "surrogateescape")  # as a C locale reads an argument
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["dataset", "check", "set.npz", "--classes", f"{UNREAD},x"],
+        ["dataset", "add", "dogs", "set.npz", "--dir", "weir", *ADD, "--classes", f"{UNREAD},x,y"],
+        ["dataset", "pause", "cats", "--dir", "weir", "--reason", UNREAD],
+    ],
+    ids=lambda argv: argv[1],
+)
+def test_letters_that_the_locale_cannot_read_get_words(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    argv: list[str],
+) -> None:
+    monkeypatch.chdir(folder)
+    assert main(argv) == ExitCode.FAILED
+    error = capsys.readouterr().err
+    assert "letters that are no text in this locale: set LC_ALL=C.UTF-8" in error
+    assert "Input should" not in error
+
+
+def test_a_second_revoke_changes_and_records_nothing(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = ["--dir", str(folder / "weir")]
+    assert main(["analyst", "add", "liam", *at]) == 0
+    assert main(["analyst", "revoke", "liam", *at]) == 0
+    capsys.readouterr()
+    assert main(["analyst", "log", *at]) == 0
+    recorded = capsys.readouterr().out
+    assert "revoke liam" in recorded
+    assert main(["analyst", "revoke", "liam", *at]) == 0
+    assert capsys.readouterr().out == "liam was revoked before: nothing was changed\n"
+    assert main(["analyst", "log", *at]) == 0
+    assert capsys.readouterr().out == recorded

@@ -10,8 +10,11 @@ import pytest
 from curator.cli import main
 from curator.config import CuratorConfig
 from curator.folder import initialise
+from curator.ledger.entries import StatusSet
+from curator.ledger.records import DatasetStatus
 from curator.open_ledger import open_ledger
-from tests.contract.ledger_values import opening, registration
+from curator.privacy.event import NoEvent
+from tests.contract.ledger_values import SETUP, opening, registration
 
 
 def test_each_analyst_and_run_is_shown_alone_and_all_together(
@@ -41,3 +44,46 @@ def test_each_analyst_and_run_is_shown_alone_and_all_together(
     assert [one["analyst"] for one in shown["analysts"]] == ["ann", "bob"]
     alone = {run["run_id"]: run["epsilon_spent_alone"] for run in shown["runs"]}
     assert alone == {"r": ann.spent_epsilon, "s": bob.spent_epsilon}
+
+
+@pytest.mark.parametrize("status", [DatasetStatus.RETIRED, DatasetStatus.ERASED])
+def test_what_is_over_has_nothing_left(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], status: DatasetStatus
+) -> None:
+    folder = initialise(tmp_path / "weir")
+    ledger = open_ledger(folder, CuratorConfig())
+    ledger.register_dataset(registration())
+    ledger.decide(StatusSet(dataset="d", status=DatasetStatus.PAUSED, reason="first"))
+    at = ["--dir", str(folder.root)]
+    for command in (["budget"], ["ledger", "show"]):
+        assert main([*command, *at]) == 0
+        assert " left of " in capsys.readouterr().out
+    ledger.decide(StatusSet(dataset="d", status=status, reason="over"))
+    ledger.close()
+    for command in (["budget"], ["ledger", "show"]):
+        assert main([*command, *at]) == 0
+        said = capsys.readouterr().out
+        assert f"{status}, so nothing can be spent any more" in said
+        assert " left of " not in said
+
+
+def test_one_release_is_not_counted_in_steps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = initialise(tmp_path / "weir")
+    ledger = open_ledger(folder, CuratorConfig())
+    ledger.register_dataset(registration())
+    for run_id in ("made", "open", "lost"):
+        ledger.open_run(opening(run_id, 100, setup=SETUP, step=NoEvent()), "h")
+    for run_id in ("made", "open"):
+        ledger.begin_setup(run_id, "h", 1)
+        ledger.advance_mark(run_id, "h", 1, 100)
+    ledger.close_run("made", "h", 1, 100, "done")
+    ledger.close_run("lost", "h", 1, 0, "stopped")
+    ledger.close()
+    assert main(["ledger", "show", "--dir", str(folder.root)]) == 0
+    said = capsys.readouterr().out
+    assert "run made of ann: m, its one release used, done" in said
+    assert "run open of ann: m, its one release used, epsilon" in said
+    assert "run lost of ann: m, its one release not used, stopped" in said
+    assert "of 100 steps" not in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -92,6 +93,41 @@ def test_folders_without_classes_or_images(tmp_path: Path) -> None:
     (tmp_path / "bare" / "cat").mkdir(parents=True)
     with pytest.raises(SourceError, match="there are no images"):
         numbers(tmp_path / "bare", tmp_path, classes=("cat",))
+
+
+def test_a_table_that_was_not_given_is_named(root: Path, tmp_path: Path) -> None:
+    (root / "labels.CSV").write_text("path,label\n")
+    (root / "1" / "more.parquet").write_bytes(b"")
+    refused = dict(survey_source(str(root), SourceOptions(), no_progress).refusals)
+    assert set(refused) == {"labels.CSV", "1/more.parquet"}
+    for why in refused.values():
+        assert "if it names the labels give it as --labels FILE" in why
+    skipped = survey_source(str(root), SourceOptions(skip=True), no_progress)
+    assert not skipped.refusals
+    flat = tmp_path / "flat"
+    write(flat, "a.png")
+    table = write_csv(flat / "labels.csv", "path,label\na.png,cat\n")
+    with pytest.raises(SourceError, match=re.escape(f"--labels {table}")):
+        survey_source(str(flat), SourceOptions(), no_progress)
+
+
+def test_a_row_that_is_refused_names_its_file_all_the_same(root: Path, tmp_path: Path) -> None:
+    rows = "1/c.png,1\n10/a9.png,bird\n10/a10.png,\n1/c.png,1\nno\0name,1\n"
+    rows += f"{'long' * 100},bird\n,1\n"
+    table = write_csv(tmp_path / "labels.csv", f"path,label\n{rows}")
+    options = SourceOptions(labels=table, classes=("1", "10"))
+    survey = survey_source(str(root), options, no_progress)
+    rows_refused = [name.split(",")[0] for name, _ in survey.refusals]
+    assert rows_refused == [f"row {number}" for number in range(2, 8)]
+    assert survey.left_out == [("2/b.png", "not named in the table")]
+
+
+def test_a_loop_of_links_beside_a_table_is_left_out(root: Path, tmp_path: Path) -> None:
+    (root / "2" / "loop.png").symlink_to("loop.png")
+    table = write_csv(tmp_path / "labels.csv", "path,label\n2/b.png,2\n1/c.png,1\n")
+    survey = survey_source(str(root), SourceOptions(labels=table), no_progress)
+    assert survey.images == 2
+    assert ("2/loop.png", "not named in the table") in survey.left_out
 
 
 TABLE = "label,path,camera,group\n1,1/c.png,x,ann\n10,10/a9.png,y,bob\n10,10/a10.png,x,ann\n"

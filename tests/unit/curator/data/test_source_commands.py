@@ -92,6 +92,36 @@ def test_check_names_the_shape_of_arrays(
     assert "all have one shape: --image-shape 2x4x6" in capsys.readouterr().out
 
 
+def test_the_shape_is_that_of_what_would_be_stored(
+    photos: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check = ["dataset", "check", str(photos), "--image-shape", "3x4x6", "--convert", "rgb"]
+    assert main([*check, "--resize", "crop"]) == ExitCode.OK
+    out = capsys.readouterr().out
+    assert "sizes, width x height: 8 x 8" in out
+    assert "all have one shape once converted: --image-shape 3x4x6" in out
+    assert "1x8x8" not in out
+
+
+def test_channels_come_first_and_the_refusal_says_how(
+    tmp_path: Path, folder: CuratorFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "last.npz"
+    np.savez(source, images=np.zeros((4, 8, 8, 3), np.uint8), labels=np.array([0, 1, 1, 0]))
+    how = "images.transpose(0, 3, 1, 2)"
+    assert main(["dataset", "check", str(source)]) == ExitCode.OK
+    out = capsys.readouterr().out
+    assert how in out
+    assert "--image-shape 8x8x3" not in out
+    assert main(["dataset", "check", str(source), "--image-shape", "3x8x8"]) == ExitCode.FAILED
+    assert how in capsys.readouterr().err
+    add = ["dataset", "add", "pets", str(source), "--dir", str(folder.root), *ADD]
+    assert main([*add, "--image-shape", "3x8x8"]) == ExitCode.FAILED
+    assert how in capsys.readouterr().err
+    assert main(["dataset", "check", str(source), "--image-shape", "1x8x8"]) == ExitCode.FAILED
+    assert "declare the shape that the images have" in capsys.readouterr().err
+
+
 def test_check_refuses_the_labels_that_add_refuses(
     tmp_path: Path, folder: CuratorFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -62,6 +62,8 @@ def test_a_clock_that_was_never_set_is_a_fault(
     monkeypatch.setattr(machine, "utc_now", lambda: datetime(2030, 1, 1, tzinfo=UTC))
     assert clock(MACHINE).state is State.OK
     assert clock(MACHINE).facts["synchronised"] is is_kept
+    assert "not synchronised" not in clock(MACHINE).words  # beside 'ok'
+    assert ("compare it with another clock" in clock(MACHINE).words) == (is_kept is not True)
     monkeypatch.setattr(machine, "utc_now", lambda: datetime(1970, 1, 2, tzinfo=UTC))
     assert clock(MACHINE).state is State.FAULT
 

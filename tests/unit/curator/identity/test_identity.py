@@ -12,8 +12,9 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from curator.errors import Unauthenticated
+from curator.identity.callers_file import CallerExists, NoSuchCaller
 from curator.identity.certificates import create_certificates, issue_client_certificate
-from curator.identity.tokens import CallerExists, NoSuchCaller, TokenTable
+from curator.identity.tokens import TokenTable
 from curator.service.caller import Caller, Role
 
 

@@ -47,12 +47,17 @@ def resealed(lines: list[str], change: dict[int, dict[str, Any]]) -> list[str]:
 
 
 def test_an_export_holds_by_itself(lines: list[str]) -> None:
-    unused = next(totals for totals in verify_export(lines) if totals.dataset == "unused")
-    used = next(totals for totals in verify_export(lines) if totals.dataset == "d")
+    unused = next(totals for totals in verify_export(lines).totals if totals.dataset == "unused")
+    used = next(totals for totals in verify_export(lines).totals if totals.dataset == "d")
     assert unused.spent_epsilon == unused.second_spent_epsilon == 0.0
     assert used.spent_epsilon < used.reserved_epsilon
     assert used.second_spent_epsilon == pytest.approx(used.spent_epsilon, rel=3e-3)
     assert used.second_spent_epsilon <= used.spent_epsilon * (1 + 1e-6)
+
+
+def test_the_head_is_that_of_the_last_entry(lines: list[str]) -> None:
+    last = Entry(**json.loads(lines[-2]))
+    assert verify_export(lines).head == (last.seq, last.digest)
 
 
 def test_resealing_without_a_change_is_the_identity(lines: list[str]) -> None:
@@ -143,7 +148,7 @@ def test_an_export_and_its_check_hold_a_line_at_a_time(
             yield line
 
     monkeypatch.setattr(Book, "apply", counted)
-    assert len(verify_export(handed())) == 1
+    assert len(verify_export(handed()).totals) == 1
 
 
 def test_a_chain_that_says_falsely_that_nothing_was_asked_is_broken(lines: list[str]) -> None:

@@ -132,7 +132,7 @@ def test_accepting_counts_all_that_was_reserved(place: Place) -> None:
     assert ledger.account("d").reserved == ledger.account("d").spent
     assert not ledger.run("r").is_open
     ledger.verify()
-    (totals,) = verify_export(export_jsonl(ledger))
+    (totals,) = verify_export(export_jsonl(ledger)).totals
     assert totals.spent_epsilon > totals.second_spent_epsilon > 0
     ledger.close()
     place.open().close()

@@ -11,13 +11,15 @@ import pytest
 from curator.divergences.backend import Backend, Choice, Verdict
 from curator.errors import LedgerUnavailable
 from curator.identity.tokens import TokenTable
-from curator.ledger.entries import ShareSet
-from curator.ledger.ledger import DatasetRegistration
+from curator.ledger.entries import ShareSet, StatusSet
+from curator.ledger.ledger import DatasetRegistration, DatasetStatus
+from curator.privacy.event import NoEvent
 from curator.rest.app import create_app
 from curator.rest.pages import SCRIPT, STYLE
 from curator.service.caller import Role
 from curator.service.context import ServedDataset
 from tests.browser.scenes import Scene, rehearsing
+from tests.contract.ledger_values import SETUP, opening
 from tests.fakes.facts import small_facts
 from tests.fakes.http import ask
 from tests.unit.curator.rest.conftest import Desk, Signer
@@ -92,6 +94,30 @@ def test_a_certificate_is_for_those_who_see_the_run(
         rest = ask(desk.app, f"/v1/runs/{run_id}", token=desk.token[who])
         bodies = [one.json() | {"instance": ""} for one in (answer, unknown, rest)]
         assert bodies[0] == bodies[1] == bodies[2]
+
+
+def test_a_data_set_that_is_over_has_nothing_left(desk: Desk) -> None:
+    left = f"{desk.scene.ledger.statement('digits').remaining_epsilon:.4f}"
+    assert f"<dt>Left ε</dt><dd>{left}</dd>" in ask(desk.app, "/", token=desk.token["alice"]).text
+    desk.scene.ledger.decide(
+        StatusSet(dataset="digits", status=DatasetStatus.ERASED, reason="test")
+    )
+    assert (
+        "<dt>Left ε</dt><dd>none: erased</dd>" in ask(desk.app, "/", token=desk.token["alice"]).text
+    )
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_one_release_is_not_counted_in_steps(desk: Desk, is_open: bool) -> None:
+    desk.scene.ledger.open_run(
+        opening("made", 777, dataset="digits", setup=SETUP, step=NoEvent()), "h"
+    )
+    desk.scene.ledger.begin_setup("made", "h", 1)
+    if not is_open:
+        desk.scene.ledger.close_run("made", "h", 1, 0, "done")
+    text = ask(desk.app, "/", token=desk.token["steward"]).text
+    assert text.count(">one release<") == 1
+    assert "of 777" not in text
 
 
 def test_hostile_texts_of_the_ledger_stay_texts(desk: Desk) -> None:

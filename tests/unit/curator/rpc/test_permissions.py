@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from grpc_health.v1 import health_pb2
 
-from curator.errors import NotPermitted
+from curator.errors import NotPermitted, PolicyRefused
 from curator.rpc.permissions import OPEN_METHODS, PERMISSIONS, require_permission
 from curator.service.caller import Role
 from protos.weir.v1 import service_pb2
@@ -51,3 +51,11 @@ def test_only_the_owner_s_role_takes_steps() -> None:
 def test_strangers_may_ask_for_health_alone() -> None:
     health = health_pb2.DESCRIPTOR.services_by_name["Health"]
     assert {f"/{health.full_name}/Check"} == OPEN_METHODS
+
+
+def test_who_asks_and_what_is_asked_are_two_refusals() -> None:
+    """A role is not helped by another request, nor a request by another role."""
+    assert "role" in NotPermitted.remedy
+    assert "detail" not in NotPermitted.remedy
+    assert "Change what the detail names" in PolicyRefused.remedy
+    assert "role" not in PolicyRefused.remedy

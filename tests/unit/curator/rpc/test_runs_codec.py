@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
+from analyst.client.run_summary import RunSummary
 from curator.ledger.records import NOTHING, RunState, RunStatus
 from curator.rpc.runs_codec import encode_runs
 from protos.weir.v1 import run_pb2
+from tests.fakes.curator import context, opened
 
 
 def _run(number: int) -> RunState:
@@ -50,3 +54,15 @@ def test_runs_come_latest_first_with_what_they_used() -> None:
 
 def test_what_was_left_out_is_counted() -> None:
     assert encode_runs(STATES[:2], 3).num_left_out == 3
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "is_one"),
+    [("mean-embedding", True), ("dp-sinkhorn", False), ("gs-wgan-mean", False)],
+)
+def test_what_is_released_once_is_told_apart(mechanism: str, is_one: bool) -> None:
+    ctx = context()
+    opened(ctx, mechanism)
+    (told,) = encode_runs(ctx.ledger.runs()).runs
+    assert told.one_release is is_one
+    assert RunSummary.of(told).one_release is is_one

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -71,6 +72,28 @@ class TestNoiseThatAMechanismDoesNotTake:
         noises = [point.noise_multiplier for point in found.points]
         assert noises[0] == 25.0
         assert 100 <= noises[-1] < 256
+
+
+class TestStepsTooLarge:
+    """What `OpenRun` refuses for its size is no plan that fits."""
+
+    @pytest.mark.parametrize("asked", [{"num_steps": 1}, {"num_steps": 1, "epsilon": 4.0}, {}])
+    @pytest.mark.parametrize(
+        ("limit", "most"),
+        [({"max_samples": 39}, "39"), ({"max_request_bytes": 4096 + 39 * (4 * 4 + 8)}, "39")],
+    )
+    def test_the_refusal_is_that_of_opening(
+        self, ctx: Context, asked: dict[str, Any], limit: dict[str, Any], most: str
+    ) -> None:
+        large: dict[str, Any] = {"num_samples": 40, "num_debias": 0}
+        with pytest.raises(MalformedRequest) as opening:
+            opened(replace(ctx, **limit), **large)
+        with pytest.raises(MalformedRequest, match=f"at most {most} fit") as planning:
+            plan(replace(ctx, **limit), "dp-sinkhorn", changes=large, **asked)
+        assert str(planning.value) == str(opening.value)
+
+    def test_a_release_without_steps_has_no_rows(self, ctx: Context) -> None:
+        assert plan(replace(ctx, max_samples=1), "mean-embedding", num_steps=1).fits
 
 
 class TestNoise:

@@ -1,0 +1,39 @@
+"""How large a step may be here: a run whose steps would all be refused is not opened or planned."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from curator.errors import MalformedRequest
+from curator.mechanisms.kinds import numbers_of_row
+from curator.mechanisms.mechanism import ServedMechanism
+from curator.privacy.records import ImageSpace
+from curator.service.context import Context
+
+_ENVELOPE_BYTES: Final = 4096  # of a request, around its numbers
+
+
+def check_step_size(context: Context, mechanism: ServedMechanism, space: ImageSpace) -> None:
+    """Refuse a run whose steps would all be refused for their size.
+
+    Args:
+        context: With the limits of this curator.
+        mechanism: Of the run.
+        space: Of the data set.
+
+    Raises:
+        MalformedRequest: If a step has too many rows, or too many bytes.
+    """
+    rows = mechanism.rows_per_step
+    if rows is None:
+        return
+    bytes_of_row = 4 * numbers_of_row(mechanism, space) + 8
+    fitting = (context.max_request_bytes - _ENVELOPE_BYTES) // bytes_of_row
+    most = min(context.max_samples, fitting)
+    if rows > most:
+        limit = "max_samples" if most == context.max_samples else "max_message_mib"
+        msg = (
+            f"a step of {rows} rows is too large here: at most {most} fit; send fewer, or ask the "
+            f"steward to raise limits.{limit}"
+        )
+        raise MalformedRequest(msg)
