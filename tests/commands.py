@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from analyst.cli.app import program as analyst
+from curator.cli.app import program as curator
 
-PROGRAMS: dict[str, Any] = {"analyst": analyst()}
+PROGRAMS: dict[str, Any] = {"analyst": analyst(), "curator": curator()}
 
 
 def leaves(command: Any, words: str) -> Iterator[tuple[str, Any]]:
@@ -25,7 +26,8 @@ LEAVES = {words: one for name, top in PROGRAMS.items() for words, one in leaves(
 
 def options(command: Any) -> dict[str, Any]:
     """Return a command's options by their spelling, hidden ones too."""
-    return {name: one for one in command.params for name in one.opts if name.startswith("-")}
+    params = [*command.params, command.get_help_option(command.context_class(command))]
+    return {name: one for one in params for name in one.opts if name.startswith("-")}
 
 
 def understood(argv: Sequence[str], name: str) -> Any:

@@ -12,10 +12,13 @@ import typer
 from analyst.cli.access import Access, RuleOptions
 from analyst.cli.command import Task, command
 from analyst.cli.exit_code import ExitCode
+from analyst.cli.options import Group
 from analyst.cli.train import Start
 
 app = typer.Typer(
-    name="adapt", help="Move a classifier of public images to a private set without labels."
+    name="adapt",
+    cls=Group,
+    help="Move a classifier of public images to a private set without labels.",
 )
 
 _EXAMPLE = "--recipe mnist-to-usps --source mnist.npz --out runs/usps"

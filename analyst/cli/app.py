@@ -15,7 +15,7 @@ from typer.main import get_group
 from analyst.cli import adapt, certificate, embedding, plan, recipes, runs, synthetic, train
 from analyst.cli.command import Connect, Task, command
 from analyst.cli.exit_code import ExitCode
-from analyst.cli.options import CONTEXT
+from analyst.cli.options import CONTEXT, Group
 from analyst.errors import (
     AnalystError,
     BudgetExhausted,
@@ -30,7 +30,7 @@ from analyst.output import Output, OutputLost, steady_output
 from analyst.tune_process import tune_process
 
 _COMPLETE = "_ANALYST_COMPLETE"  # what a shell sets that completes a command line
-app = typer.Typer(rich_markup_mode=None, add_completion=False, context_settings=CONTEXT)
+app = typer.Typer(cls=Group, rich_markup_mode=None, add_completion=False, context_settings=CONTEXT)
 
 
 def _say_version(asked: bool) -> None:  # noqa: FBT001 - as Typer calls it

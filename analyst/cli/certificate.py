@@ -11,9 +11,12 @@ import typer
 from analyst.cli.access import Access
 from analyst.cli.command import Task, command
 from analyst.cli.exit_code import ExitCode
+from analyst.cli.options import Group
 from analyst.new_file import check_output, write_file
 
-app = typer.Typer(name="certificate", help="Check a privacy certificate, or fetch a lost one.")
+app = typer.Typer(
+    name="certificate", cls=Group, help="Check a privacy certificate, or fetch a lost one."
+)
 
 
 @command(

@@ -12,6 +12,7 @@ import typer
 from analyst.cli.access import Access
 from analyst.cli.command import Task, command
 from analyst.cli.exit_code import ExitCode
+from analyst.cli.options import Group
 from analyst.cli.recipe_options import RecipeCommand, RecipeOptions
 from analyst.cli.train import GeneratorStart
 from analyst.new_file import check_output
@@ -19,7 +20,9 @@ from analyst.new_file import check_output
 if TYPE_CHECKING:
     from analyst.embedding.sessions import ReleasingBarrier
 
-app = typer.Typer(name="embedding", help="Fetch a release once, and train on it offline.")
+app = typer.Typer(
+    name="embedding", cls=Group, help="Fetch a release once, and train on it offline."
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 Body = Callable[..., Any]
 CONTEXT = {"max_content_width": 100}
@@ -62,6 +62,17 @@ class Command(TyperCommand):
     def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - one signature
         """Write the example, unwrapped."""
         formatter.write(f"\n{self.epilog}\n")
+
+
+class Group(TyperGroup):
+    """A group of commands that needs no pydantic to print a help."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """Return --help, not given unless it is: no value is left to be converted."""
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.default = False
+        return option
 
 
 def add_command(

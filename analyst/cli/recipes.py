@@ -7,14 +7,14 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from analyst.cli.command import Task, command
+from analyst.cli.options import Group
 
 _COMMANDS = ("list", "show")
 
 
-class RecipesGroup(TyperGroup):
+class RecipesGroup(Group):
     """Takes `recipes` and `recipes NAME` for `recipes list` and `recipes show NAME`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

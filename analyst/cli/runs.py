@@ -69,7 +69,7 @@ def runs(
     task.screen.answer(runs_json(found))
 
 
-@command(app, f"close 0123456789abcdef0123456789abcdef {_ACCESS}")
+@command(app, f"close 0123456789abcdef0123456789abcdef \\\n      {_ACCESS}")
 def close(task: Task, run_id: RunId, access: Access) -> None:
     """End a run and give back what it did not use."""
     if (several := access.several()) is not None:

@@ -15,7 +15,7 @@ from analyst.screen import table_text
 from analyst.training.planning import PlanReport, make_plan
 from analyst.training.plotting import plot_plan
 from analyst.training.statements import statement, statement_json, what_is_left
-from curator.cli_common import table_lines
+from curator.cli.screen import table_lines
 from tests.fakes.barrier import FakeBarrier, FakeDataset, FakeShare
 from tests.unit.analyst.test_cli import connect_to
 

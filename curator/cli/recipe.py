@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from curator.cli_common import UsageProblem
+from curator.cli.command import UsageProblem
 from curator.errors import CuratorError
 
 if TYPE_CHECKING:

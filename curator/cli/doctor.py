@@ -1,19 +1,37 @@
-"""What `curator doctor` prints: each check in a line, and what to do where it is not well."""
+"""`curator doctor`: each check in a line, and what to do where it is not well."""
 
 from __future__ import annotations
 
-from argparse import Namespace
-from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
 
-from curator.cli_common import Screen
+import typer
+
+from curator.cli.command import Task, command
+
+app = typer.Typer()
 
 
 class NeedsAttention(RuntimeError):
     """A check found something; the lines above say what and what to do."""
 
 
-def _doctor(arguments: Namespace) -> None:
-    """Look at the machine, and at a folder if one is named.
+@command(app, "doctor --dir /srv/weir", "doctor --json > doctor.json", reads=True)
+def doctor(
+    task: Task,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--dir", metavar="DIR", help="The curator's folder; without it, the machine alone."
+        ),
+    ] = None,
+) -> None:
+    """Say how this machine and a curator's folder are, and what to do.
+
+    Look at processor, versions, the bodies that compute with their measured errors and times,
+    clock and randomness; with --dir also at the folder's permissions, disk, ledger and ports. It
+    changes nothing, reads nothing private, and works while the curator serves and when the folder
+    is broken. Exit code 0: all is well; 5: something needs attention, and its line says what to do.
 
     Raises:
         NeedsAttention: If not all is well.
@@ -22,8 +40,8 @@ def _doctor(arguments: Namespace) -> None:
     from curator.doctor.finding import Finding, State
     from curator.doctor.subject import Subject
 
-    screen, found = Screen.of(arguments), list[tuple[str, Finding]]()
-    for name, finding in examine(Subject.of(arguments.dir)):
+    screen, found = task.screen, list[tuple[str, Finding]]()
+    for name, finding in examine(Subject.of(folder)):
         found.append((name, finding))
         show = screen.tell if finding.state is State.OK else screen.show
         show(f"{finding.state:<9}  {name}: {finding.words}")
@@ -48,6 +66,3 @@ def _doctor(arguments: Namespace) -> None:
     if ill:
         msg = f"look at {', '.join(ill)}: what to do stands below each"
         raise NeedsAttention(msg)
-
-
-DOCTOR_COMMANDS: dict[str, Callable[[Namespace], None]] = {"doctor": _doctor}

@@ -1,24 +1,12 @@
-"""What all commands share: printing, the folder, and the mistake of a steward."""
+"""What a command prints: lines for people, one JSON value for programs, tables."""
 
 from __future__ import annotations
 
 import json
 import sys
-from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
-
-from curator.config import load_config
-from curator.folder import CuratorFolder
-from curator.new_file import check_output
-
-if TYPE_CHECKING:
-    from curator.ledger.sql import SqlLedger
-
-
-class UsageProblem(ValueError):
-    """An argument is not valid."""
+from typing import Any, final
 
 
 def say(line: str) -> None:
@@ -36,17 +24,8 @@ def say(line: str) -> None:
 class Screen:
     """How a command prints: `--json` is one object for programs, `--quiet` leaves words out."""
 
-    as_json: bool
-    quiet: bool
-
-    @classmethod
-    def of(cls, arguments: Namespace) -> Screen:
-        """Return how a command line wants it.
-
-        Args:
-            arguments: Of any command.
-        """
-        return cls(as_json=arguments.json, quiet=arguments.quiet)
+    as_json: bool = False
+    quiet: bool = False
 
     def tell(self, *lines: str) -> None:
         """Say what was done.
@@ -107,41 +86,3 @@ def _rich_lines(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str
     with console.capture() as capture:
         console.print(table)
     return capture.get().strip("\n").split("\n")
-
-
-def folder_of(arguments: Namespace) -> CuratorFolder:
-    """Return the curator's folder.
-
-    Args:
-        arguments: With `dir`.
-
-    Raises:
-        NotInitialised: If it is not one.
-    """
-    folder = CuratorFolder(arguments.dir)
-    folder.require()
-    return folder
-
-
-def check_out(arguments: Namespace) -> None:
-    """Check where a command is to write, before anything is done; None is no file.
-
-    Args:
-        arguments: With `dir`, `out` and `force`.
-    """
-    if arguments.out is not None:
-        folder = folder_of(arguments)
-        own = folder.own_places(load_config(folder.config))
-        check_output(arguments.out, force=arguments.force, own=own)
-
-
-def reader_of(arguments: Namespace) -> SqlLedger:
-    """Open the ledger for reading, also while a curator serves.
-
-    Args:
-        arguments: With `dir`.
-    """
-    from curator.open_ledger import open_ledger_reader  # SQLAlchemy
-
-    folder = folder_of(arguments)
-    return open_ledger_reader(folder, load_config(folder.config))

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import sys
 import time
-from argparse import Namespace
+from typing import TYPE_CHECKING
 
-from curator.data.options import Progress, no_progress
+from curator.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from curator.data.options import Progress
 
 _SECONDS = 0.2
 
 
-def progress_for(arguments: Namespace) -> Progress:
-    """Return what shows progress.
+def progress_for(screen: Screen) -> Progress:
+    """Return what shows progress: nothing, unless standard error is a terminal."""
+    from curator.data.options import no_progress
 
-    Args:
-        arguments: With `quiet`.
-
-    Returns:
-        Something that shows nothing, unless standard error is a terminal.
-    """
-    if arguments.quiet or not sys.stderr.isatty():
+    if screen.quiet or not sys.stderr.isatty():
         return no_progress
     return _Line()
 
