@@ -6,7 +6,6 @@ problems are printed. Tables have lines and colours where a terminal shows them,
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -21,11 +20,6 @@ class Screen:
 
     as_json: bool = False
     quiet: bool = False
-
-    @classmethod
-    def of(cls, arguments: argparse.Namespace) -> Screen:
-        """Return how a command line wants it."""
-        return cls(as_json=arguments.json, quiet=arguments.quiet)
 
     def say(self, text: str) -> None:
         """Say what happens, unless nobody wants to know."""

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from analyst.config import ExitCode
+from analyst.cli import ExitCode
 from analyst.recipes import Recipe, load_recipe
-from analyst.recipes.flags import read_overrides
+from analyst.recipes.assignments import read_assignments
 
 ROOT = Path(__file__).resolve().parent.parent
 STOP_SECONDS = 30  # a training that is told to stop writes its checkpoint
@@ -56,7 +56,7 @@ class Job:
 
     def load(self) -> Recipe:
         """Return the recipe with the changes of the command line."""
-        return load_recipe(self.recipe, read_overrides(self.arguments))
+        return load_recipe(self.recipe, read_assignments(self.arguments.assignments))
 
     def left(self) -> float:
         """Return the seconds that are left.

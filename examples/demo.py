@@ -189,7 +189,7 @@ def train(demo: Demo) -> tuple[float, float]:
     say("Stage 1: one released mean embedding, charged once; every gradient after it is free")
     demo.analyst(
         *("train", *demo.connection(), "--recipe", "embedding-digits"),
-        *("--out", str(demo.root / "stage-1"), "--sample-every", "20"),
+        *("--out", str(demo.root / "stage-1"), "--set", "session.sample_every=20"),
         *("--grid-columns", str(GRID_COLUMNS)),
     )
     film_strip(demo.root / "stage-1" / "samples", demo.root / "improving.png")

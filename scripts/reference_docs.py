@@ -2,19 +2,16 @@
 
 Usage: python scripts/reference_docs.py [--check]
 
-Commands come from the argument parsers, configuration from the models and the template's comments,
+Commands come from the programs' own, configuration from the models and the template's comments,
 REST from its OpenAPI schema, the wire from the comments of the .proto files.
 """
 
 from __future__ import annotations
 
 import argparse
-import inspect
 import re
 import sys
-import textwrap
 from collections.abc import Iterator
-from enum import IntEnum
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -24,107 +21,15 @@ from pydantic import BaseModel
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from analyst import config as analyst_config  # noqa: E402 - a script knows its own tree only
-from analyst.cli_parser import build_parser as build_analyst_parser  # noqa: E402
-from curator import cli as curator_cli  # noqa: E402
-from curator.cli_parser import build_parser  # noqa: E402
+from analyst.cli.app import program as analyst_program  # noqa: E402 - a script knows its own tree
+from analyst.cli.exit_code import ExitCode as AnalystCode  # noqa: E402
+from curator.cli.app import program as curator_program  # noqa: E402
+from curator.cli.exit_code import ExitCode as CuratorCode  # noqa: E402
 from curator.config import TEMPLATE, CuratorConfig  # noqa: E402
 from curator.rest.app import create_app  # noqa: E402
+from scripts.command_pages import MADE, program_page, sentence, table  # noqa: E402
 
 PAGES = ROOT / "docs" / "reference"
-MADE = "<!-- Written by scripts/reference_docs.py; change the program, not this page. -->\n"
-
-
-def table(heads: list[str], rows: list[list[str]]) -> str:
-    """Return a Markdown table, with the bars of its cells escaped."""
-    lines = [heads, ["-"] * len(heads), *rows]
-    cells = [[" ".join(cell.split()).replace("|", "\\|") for cell in line] for line in lines]
-    return "\n".join("| " + " | ".join(line) + " |" for line in cells) + "\n"
-
-
-def commands_page(title: str, parser: argparse.ArgumentParser, codes: type[IntEnum]) -> str:
-    """Return the page of one program: each command with its options, and the exit codes."""
-    parts = [MADE, f"# {title}\n", _sentence(parser.description or "")]
-    for words, command in _commands(parser, parser.prog):
-        parts.append(f"## {words}\n")
-        parts.append(_sentence(_plain(command)))
-        positional = [action for action in _arguments(command) if not action.option_strings]
-        usage = " ".join(
-            [
-                words,
-                *(_metavar(one) for one in positional),
-                *(f"{a.option_strings[0]} {_metavar(a)}" for a in _arguments(command) if _must(a)),
-            ]
-        )
-        parts.append(f"```text\n{usage} [OPTIONS]\n```\n")
-        rows = [
-            [f"`{_spelling(action)}`", ("**needed.** " if _must(action) else "") + _help(action)]
-            for action in _arguments(command)
-        ]
-        if rows:
-            parts.append(table(["", "what"], rows))
-        if command.epilog:
-            parts.append("```text\n" + textwrap.dedent(command.epilog).strip() + "\n```\n")
-    parts.append("## Exit codes\n")
-    parts.append(table(["code", "name", "when"], _exit_codes(codes)))
-    return "\n".join(parts)
-
-
-def _commands(
-    parser: argparse.ArgumentParser, words: str
-) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    groups = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]  # noqa: SLF001
-    if not groups:
-        yield words, parser
-    for group in groups:
-        shown = {choice.dest: choice.help for choice in group._choices_actions}  # noqa: SLF001
-        for name, command in group.choices.items():
-            command.description = command.description or shown.get(name)
-            yield from _commands(command, f"{words} {name}")
-
-
-def _arguments(command: argparse.ArgumentParser) -> list[argparse.Action]:
-    actions = command._actions  # noqa: SLF001 - argparse has no other list
-    return [a for a in actions if a.dest != "help" and a.help != argparse.SUPPRESS]
-
-
-def _must(action: argparse.Action) -> bool:
-    return bool(action.option_strings) and action.required
-
-
-def _metavar(action: argparse.Action) -> str:
-    if action.nargs == 0:
-        return ""
-    if isinstance(action.metavar, str):
-        name = action.metavar
-    elif action.choices is not None:
-        name = "|".join(str(choice) for choice in action.choices)
-    else:
-        name = action.dest.upper()
-    return name + (" ..." if action.nargs in ("+", "*") else "")
-
-
-def _spelling(action: argparse.Action) -> str:
-    return " ".join([", ".join(action.option_strings), _metavar(action)]).strip()
-
-
-def _help(action: argparse.Action) -> str:
-    return (action.help or "") % {**vars(action), "prog": ""}
-
-
-def _plain(command: argparse.ArgumentParser) -> str:
-    return (command.description or "").strip()
-
-
-def _sentence(text: str) -> str:
-    text = text.strip()
-    return (text[:1].upper() + text[1:]).rstrip(".") + ".\n" if text else ""
-
-
-def _exit_codes(codes: type[IntEnum]) -> list[list[str]]:
-    source = inspect.getsource(codes)
-    said = dict(re.findall(r"^\s+([A-Z_]+) = \d+\s+# (.+)$", source, re.MULTILINE))
-    return [[str(code.value), f"`{code.name}`", said.get(code.name, "")] for code in codes]
 
 
 def configuration_page() -> str:
@@ -144,7 +49,7 @@ def configuration_page() -> str:
             limits = _limits(facts)
             rows.append([f"`{key}`", _type(facts), f"`{_toml(default)}`", limits])
             rows[-1].append(said.get(f"{section}.{key}", ""))
-        parts.append(f"## [{section}]\n\n{_sentence(model.__doc__ or '')}")
+        parts.append(f"## [{section}]\n\n{sentence(model.__doc__ or '')}")
         parts.append(table(["key", "type", "default", "limits", "meaning"], rows))
     return "\n".join(parts)
 
@@ -271,10 +176,9 @@ def protocol_page() -> str:
 
 def pages() -> dict[str, str]:
     """Return the text of every page by its file's name."""
-    analyst = build_analyst_parser()
     return {
-        "curator.md": commands_page("The curator command", build_parser(), curator_cli.ExitCode),
-        "analyst.md": commands_page("The analyst command", analyst, analyst_config.ExitCode),
+        "curator.md": program_page("The curator command", curator_program(), CuratorCode),
+        "analyst.md": program_page("The analyst command", analyst_program(), AnalystCode),
         "configuration.md": configuration_page(),
         "rest.md": rest_page(),
         "protocol.md": protocol_page(),

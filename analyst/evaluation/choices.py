@@ -18,7 +18,7 @@ Flat = Literal[
     "xgboost",
 ]
 Network = Literal["mlp", "cnn"]
-Classifier = Flat | Network
+Classifier = Literal[Flat, Network]
 PAPER_CLASSIFIERS: tuple[Classifier, ...] = ("logistic", "mlp", "cnn")
 SUITE_CLASSIFIERS: tuple[Classifier, ...] = (
     *PAPER_CLASSIFIERS,

@@ -102,7 +102,7 @@ _BOOK = RecipeBook(
     "analyst.recipes",
     Recipe,
     noun="recipe",
-    remedy="'analyst train --help' lists every key with its meaning.",
+    remedy="'analyst recipes show NAME --keys' lists every key with its meaning.",
 )
 list_recipes, load_recipe, recipe_text = _BOOK.names, _BOOK.load, _BOOK.text
 recipe_from_dict, recipe_to_dict = _BOOK.from_dict, _BOOK.to_dict

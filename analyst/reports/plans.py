@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -100,21 +99,6 @@ class PlanReport:
             )
             for point in self.plan.points
         ]
-
-
-def question_of(arguments: argparse.Namespace) -> PlanQuestion:
-    """Return what a command line asks.
-
-    Args:
-        arguments: Of `analyst plan`.
-    """
-    return PlanQuestion(
-        num_steps=arguments.for_steps,
-        epsilon=arguments.for_epsilon,
-        alone=arguments.alone,
-        over=arguments.over,
-        points=arguments.points,
-    )
 
 
 def make_plan(

@@ -10,7 +10,7 @@ import pytest
 
 from analyst.adaptation.load import adaptation_recipes, adaptation_text, load_either
 from analyst.recipes.load import list_recipes, recipe_text
-from curator.cli_recipe import wire_parameters
+from curator.cli.recipe import wire_parameters
 from curator.errors import PolicyRefused
 from curator.mechanisms.catalogue import mechanism_names, parameter_schema, parse_mechanism
 from curator.mechanisms.specification import canonical_json

@@ -15,8 +15,7 @@ from analyst.adaptation.config import AdaptationRecipe
 from analyst.adaptation.load import adaptation_from_dict
 from analyst.adaptation.networks import build_classifier, weight_bytes
 from analyst.adaptation.session import AdaptationOptions, resume_adaptation, start_adaptation
-from analyst.cli import main
-from analyst.config import ExitCode
+from analyst.cli import ExitCode, main
 from analyst.errors import AnalystError, CheckpointError
 from analyst.generators.generator import ImageShape
 from analyst.training.checkpoint import checkpoint_store

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from analyst.certificate import check_certificate
-from analyst.cli import main
+from analyst.cli import ExitCode, main
 from analyst.client.credentials import load_credentials
-from analyst.config import ExitCode
 from analyst.errors import CertificateError
 from curator.ledger.sql import SqlLedger
 from tests.e2e.conftest import SINKHORN, Local, batch, credentials, digits_folder, run_cli

@@ -16,9 +16,8 @@ import torch
 from sklearn.datasets import load_digits
 
 from analyst.certificate import check_certificate
-from analyst.cli import main
+from analyst.cli import ExitCode, main
 from analyst.client.credentials import load_credentials
-from analyst.config import ExitCode
 from analyst.embedding.file import load_embedding
 from analyst.errors import CuratorUnreachable
 from analyst.recipes import Recipe, load_recipe

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from analyst.config import ExitCode
+from analyst.cli import ExitCode
 from tests.e2e.conftest import ROOT, run_cli
 
 pytestmark = pytest.mark.e2e

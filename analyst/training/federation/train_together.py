@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import Any
 
 from analyst.device import check_device
 from analyst.embedding.sessions import resume_offline, train_offline
 from analyst.errors import RecipeError
 from analyst.recipes import Recipe, load_recipe
-from analyst.recipes.flags import read_overrides
 from analyst.training.checkpoint import check_no_run, checkpoint_store
+from analyst.training.federation.config import FederationConfig
+from analyst.training.federation.connecting import ConnectMember
 from analyst.training.federation.folder import FederationFolder
 from analyst.training.federation.rounds import Combine
 from analyst.training.federation.setup import FederationSetup, members_again
 from analyst.training.federation.sum_of_releases import embedding_file, release_sum
+from analyst.training.loop import Stop
+from analyst.training.progress import Progress
 from analyst.training.session import (
     SessionOptions,
     SessionResult,
@@ -22,60 +26,63 @@ from analyst.training.session import (
     run_session,
 )
 
-if TYPE_CHECKING:
-    from analyst.training.federation.commands import Together
-    from analyst.training.loop import Stop
-    from analyst.training.progress import Progress
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Together:
+    """What one session with several curators is given."""
+
+    recipe: str | None  # None goes on with the run there
+    overrides: dict[str, Any]
+    options: SessionOptions
+    config: FederationConfig
+    connect: ConnectMember
+    progress: Progress
+    stop: Stop
 
 
-def train_together(given: Together, progress: Progress, stop: Stop) -> SessionResult:
+def train_together(given: Together) -> SessionResult:
     """Open runs at all curators, or resume them, and train."""
-    arguments = given.arguments
-    options = SessionOptions(out=arguments.out, start_from=arguments.start_from)
-    work = _resume if arguments.resume else _start
-    return work(given, options, progress, stop)
+    if given.recipe is None:
+        return _resume(given)
+    return _start(given, load_recipe(given.recipe, given.overrides))
 
 
-def _start(
-    given: Together, options: SessionOptions, progress: Progress, stop: Stop
-) -> SessionResult:
+def _start(given: Together, recipe: Recipe) -> SessionResult:
     """Open runs at all curators and train."""
-    recipe = load_recipe(given.arguments.recipe, read_overrides(given.arguments))
+    options, progress = given.options, given.progress
     check_device(recipe.session.device, RecipeError)  # before a release is charged
     check_no_run(options.out)
     combine = given.config.combine
     if combine is None:
         combine = Combine.MEAN if recipe.mechanism.pays_per_step else Combine.SUM
-    with _setup(given, recipe, progress).new(combine) as federation:
+    with _setup(given, recipe).new(combine) as federation:
         if combine is not Combine.SUM:
-            return run_session(federation, recipe, options, progress, stop)
+            return run_session(federation, recipe, options, progress, given.stop)
         release_sum(federation, recipe, options.out, progress)
     return train_offline(
-        embedding_file(options.out), recipe, options, progress, stop
+        embedding_file(options.out), recipe, options, progress, given.stop
     )  # no curator is needed any more
 
 
-def _resume(
-    given: Together, options: SessionOptions, progress: Progress, stop: Stop
-) -> SessionResult:
-    overrides = read_overrides(given.arguments)
+def _resume(given: Together) -> SessionResult:
+    options, overrides, progress = given.options, given.overrides, given.progress
     _, manifest = checkpoint_store(options.out).load()
     saved = FederationFolder(options.out).load()
     if saved.combine is Combine.SUM:
         members_again(given.config, saved)
         file = embedding_file(options.out)
-        return resume_offline(file, overrides, options, progress, stop)
+        return resume_offline(file, overrides, options, progress, given.stop)
     recipe = recipe_of(manifest, options.out, overrides)
-    with _setup(given, recipe, progress).resumed(manifest) as federation:
-        return resume_session(federation, overrides, options, progress, stop)
+    with _setup(given, recipe).resumed(manifest) as federation:
+        return resume_session(federation, overrides, options, progress, given.stop)
 
 
-def _setup(given: Together, recipe: Recipe, progress: Progress) -> FederationSetup:
+def _setup(given: Together, recipe: Recipe) -> FederationSetup:
     return FederationSetup(
         config=given.config,
         connect=given.connect,
-        folder=FederationFolder(given.arguments.out),
+        folder=FederationFolder(given.options.out),
         parameters=recipe.mechanism.parameters,
         patience_s=recipe.session.retry_for_s,
-        say=progress.say,
+        say=given.progress.say,
     )

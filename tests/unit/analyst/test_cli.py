@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analyst.cli import Connect, main
-from analyst.config import ConnectionConfig, ExitCode, parse
+from analyst.cli import Connect, ConnectionConfig, ExitCode, main
 from analyst.errors import CuratorUnreachable
+from tests.commands import understood
 from tests.fakes.adaptation import table, toml
 from tests.fakes.barrier import FakeBarrier, FakeDataset, FakeRun, make_error
 
@@ -310,8 +310,8 @@ def test_a_path_with_a_blank_can_be_typed_again(
     (line,) = (line for line in error.splitlines() if line.startswith("to go on: "))
     program, *argv = shlex.split(line.removeprefix("to go on: "))
     assert program == "analyst"
-    again = parse(argv)
-    assert (again.out, again.credentials) == (tmp_path / "my run", [Path("my key.json")])
+    again = understood(argv, program).params
+    assert (again["out"], *again["credentials"]) == (tmp_path / "my run", Path("my key.json"))
 
 
 def test_a_folder_without_a_run_is_named(
@@ -322,36 +322,6 @@ def test_a_folder_without_a_run_is_named(
     error = capsys.readouterr().err
     assert f"there is no run in {tmp_path}" in error
     assert "--resume" not in error
-
-
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        (["--mechanism-noise-multipler", "1"], "(did you mean --mechanism-noise-multiplier?)"),
-        (["--mechanism-noise-multipler=1"], "(did you mean --mechanism-noise-multiplier?)"),
-        (["--zzzzzz", "1"], "unrecognized arguments: --zzzzzz 1\n"),
-        (["--curator", "localhost"], "localhost: HOST:PORT is needed, such as localhost:50051"),
-    ],
-)
-def test_a_mistyped_option_is_told_from_its_nearest(
-    capsys: pytest.CaptureFixture[str], options: list[str], text: str
-) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main([*TRAIN, "--recipe", "dp-sinkhorn-digits", "--out", "x", *options])
-    assert caught.value.code == ExitCode.USAGE
-    assert text in capsys.readouterr().err
-
-
-def test_usage_errors_and_help(capsys: pytest.CaptureFixture[str]) -> None:
-    for argv in ([], ["train"], [*TRAIN, "--out", "x"], ["budget", "--curator", "localhost:1"]):
-        with pytest.raises(SystemExit) as caught:
-            main(argv)
-        assert caught.value.code == ExitCode.USAGE
-    with pytest.raises(SystemExit):
-        main(["train", "--help"])
-    text = capsys.readouterr().out
-    for group in ("mechanism", "generator", "optimizer", "training", "session"):
-        assert f"recipe: {group}" in text
 
 
 class _Full:

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from analyst.cli import main
-from analyst.config import ExitCode
+from analyst.cli import ExitCode, main
 from analyst.errors import ImageFileError
 from analyst.evaluation.export import export_images
 from analyst.evaluation.image_file import LabelledImages, load_images, save_images

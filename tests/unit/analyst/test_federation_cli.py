@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from analyst.cli import Connect, main
+from analyst.cli import Connect, ConnectionConfig, ExitCode, main
 from analyst.client.release import DownloadedRelease
-from analyst.config import ConnectionConfig, ExitCode
 from analyst.embedding.file import load_embedding
 from analyst.errors import CuratorUnreachable
 from tests.fakes.barrier import FakeBarrier, FakeDataset, FakeRun, make_error

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from analyst.config import parse
+from analyst.cli import ExitCode, main
+from analyst.cli.access import Access, RuleOptions
 from analyst.errors import FederationError
 from analyst.training.federation.config import load_federation
-from analyst.training.federation.flags import access_words, federation_config
 from analyst.training.federation.folder import FederationFolder
 from analyst.training.federation.rounds import Combine, OnLoss
 
@@ -28,7 +28,6 @@ weight = 2.0
 address = "unix:/run/weir.sock"
 insecure_loopback = true
 """
-TRAIN = ["train", "--out", "x", "--recipe", "dp-sinkhorn-digits"]
 
 
 def _write(folder: Path, text: str) -> Path:
@@ -89,29 +88,30 @@ def test_one_data_set_of_one_curator_is_named_once(tmp_path: Path) -> None:
 
 def test_options_win_over_the_file(tmp_path: Path) -> None:
     file = str(_write(tmp_path, WHOLE))
-    arguments = parse([*TRAIN, "--federation", file, "--combine", "mean", "--on-loss", "stop"])
-    config = federation_config(arguments)
+    access = Access(federation=Path(file))
+    rule = RuleOptions(combine=Combine.MEAN, on_loss=OnLoss.STOP)
+    config = access.several(rule)
     assert config is not None
     assert (config.combine, config.on_loss) == (Combine.MEAN, OnLoss.STOP)
-    assert access_words(arguments) == f"--federation {file} --on-loss stop"
+    assert access.words(rule) == f"--federation {file} --on-loss stop"
 
 
 def test_curators_and_credentials_are_paired_in_order() -> None:
-    options = "--curator a:1 --curator b:2 --credentials a.json --credentials b.json"
-    arguments = parse([*TRAIN, *options.split()])
-    config = federation_config(arguments)
+    access = Access(curator=["a:1", "b:2"], credentials=[Path("a.json"), Path("b.json")])
+    config = access.several()
     assert config is not None
     assert [(m.address, str(m.credentials)) for m in config.curator] == [
         ("a:1", "a.json"),
         ("b:2", "b.json"),
     ]
-    assert access_words(arguments) == options
-    assert federation_config(parse([*TRAIN, "--curator", "a:1", "--credentials", "a"])) is None
+    options = "--curator a:1 --curator b:2 --credentials a.json --credentials b.json"
+    assert access.words() == options
+    assert Access(curator=["a:1"], credentials=[Path("a")]).several() is None
 
 
 def test_access_can_be_typed_again_when_a_path_has_a_blank() -> None:
-    arguments = parse([*TRAIN, "--curator", "unix:/a b", "--credentials", "my key.json"])
-    assert access_words(arguments) == "--curator 'unix:/a b' --credentials 'my key.json'"
+    access = Access(curator=["unix:/a b"], credentials=[Path("my key.json")])
+    assert access.words() == "--curator 'unix:/a b' --credentials 'my key.json'"
 
 
 @pytest.mark.parametrize(
@@ -126,8 +126,7 @@ def test_access_can_be_typed_again_when_a_path_has_a_blank() -> None:
     ],
 )
 def test_what_does_not_pair_is_a_usage_error(options: str) -> None:
-    with pytest.raises(SystemExit):
-        parse([*TRAIN, *options.split()])
+    assert main(["runs", *options.split()]) == ExitCode.USAGE
 
 
 def test_a_damaged_record_is_refused(tmp_path: Path) -> None:

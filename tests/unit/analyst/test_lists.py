@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from analyst.cli import main
-from analyst.config import ExitCode
+from analyst.cli import ExitCode, main
 from analyst.facts import RunList, RunSummary
 from analyst.reports.runs import runs_text
 from tests.fakes.barrier import FakeBarrier

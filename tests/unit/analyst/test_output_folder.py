@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from analyst.cli import main
-from analyst.config import ExitCode
+from analyst.cli import ExitCode, main
 from analyst.errors import CheckpointError
 from analyst.training.output_folder import only_trainer
 

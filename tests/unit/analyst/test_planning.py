@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from analyst.cli import main
-from analyst.config import ExitCode
+from analyst.cli import ExitCode, main
 from analyst.facts import Over, PlanQuestion, Share
 from analyst.recipes import load_recipe
 from analyst.reports.budgets import statement, statement_json, what_is_left
 from analyst.reports.plans import PlanReport, make_plan
 from analyst.reports.plots import plot_plan
 from analyst.screen import table_text
-from curator.cli_common import table_lines
+from curator.cli.screen import table_lines
 from tests.fakes.barrier import FakeBarrier, FakeDataset
 from tests.unit.analyst.test_cli import connect_to
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +8,8 @@ import torch
 
 from analyst.errors import RecipeError
 from analyst.recipes import list_recipes, load_recipe, recipe_from_dict, recipe_to_dict
-from analyst.recipes.flags import add_recipe_flags, flag_of, read_overrides
-from analyst.recipes.keys import all_keys
+from analyst.recipes.assignments import key_of_option, read_assignments
+from analyst.recipes.keys import all_keys, recipe_keys
 from analyst.recipes.load import recipe_text, with_session
 from tests.fakes.barrier import FakeDataset
 
@@ -183,15 +182,13 @@ def test_images_per_class_is_not_sent() -> None:
     assert mechanism.draw_labels(10, torch.Generator()).bincount().tolist() == [30] * 10
 
 
-def _parse(*argv: str) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(allow_abbrev=False)
-    add_recipe_flags(parser)
-    return read_overrides(parser.parse_args(argv))
-
-
-def test_every_key_has_its_own_flag() -> None:
-    paths = {key.path for key in all_keys()}
-    assert len({flag_of(path) for path in paths}) == len(paths)
+def test_every_key_is_documented_and_had_an_option_of_its_own() -> None:
+    keys = {one.path: one for one in all_keys()}
+    for one in keys.values():
+        assert one.sentence
+        assert one.type
+        name = one.key if one.section in {"training", "session"} else f"{one.section}-{one.key}"
+        assert key_of_option("--" + name.replace("_", "-")) == one.path
     stated = recipe_to_dict(load_recipe("embedding-digits"))
     for name in (
         *("dp-sinkhorn-digits", "dp-cgan-mnist", "dp-swd-mnist", "gs-wgan-decoupled-mnist"),
@@ -201,16 +198,35 @@ def test_every_key_has_its_own_flag() -> None:
         stated["mechanism"].update(recipe_to_dict(load_recipe(name))["mechanism"])
     for section in ("mechanism", "generator"):
         stated[section].update(recipe_to_dict(load_recipe("dp-merf-ae-digits"))[section])
-    keys = {f"{section}.{key}" for section, table in stated.items() for key in table}
+    found = {f"{section}.{key}" for section, table in stated.items() for key in table}
     kinds = {"mechanism.kind", "generator.kind"}
-    assert keys - kinds - {"about.title", "about.source"} == paths
+    assert found - kinds - {"about.title", "about.source"} == set(keys)
 
 
-def test_flags_and_set_read_values() -> None:
-    overrides = _parse(
-        "--steps", "all", "--optimizer-lr", ".5", "--mechanism-bandwidths", "1,2.5",
-        "--set", "training.seed=7", "--set", "session.device=cuda:0",
-    )  # fmt: skip
+def test_the_keys_of_a_recipe_are_those_of_its_kinds() -> None:
+    recipe = load_recipe("embedding-digits")
+    keys = {one.path: one for one in recipe_keys(recipe)}
+    table = recipe_to_dict(recipe)
+    assert set(keys) == {
+        f"{section}.{name}"
+        for section, part in table.items()
+        for name in part
+        if section != "about" and name != "kind"
+    }
+    noise, share = keys["mechanism.noise_multiplier"], keys["mechanism.scattering_share"]
+    assert (noise.type, noise.range, noise.is_required) == ("number", "above 0", True)
+    assert (share.range, share.default) == ("above 0, below 1", 0.6)
+    assert keys["training.steps"].range == "at least 1, or all"
+    assert keys["mechanism.bandwidths"].type == "list of numbers"
+
+
+def test_assignments_read_values() -> None:
+    overrides = read_assignments(
+        [
+            *("training.steps=all", "optimizer.lr=.5", "mechanism.bandwidths=1,2.5"),
+            *("training.seed=7", "session.device=cuda:0"),
+        ]
+    )
     assert overrides == {
         "training.steps": "all",
         "optimizer.lr": 0.5,
@@ -221,10 +237,10 @@ def test_flags_and_set_read_values() -> None:
     load_recipe("embedding-digits", {"mechanism.bandwidths": [1, 2.5]})
 
 
-@pytest.mark.parametrize("argv", [("--set", "a.b"), ("--seed", "1", "--set", "training.seed=2")])
-def test_bad_assignments_are_refused(argv: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("given", [["a.b"], ["training.seed=1", "training.seed=2"]])
+def test_bad_assignments_are_refused(given: list[str]) -> None:
     with pytest.raises(RecipeError):
-        _parse(*argv)
+        read_assignments(given)
 
 
 def test_a_resumed_run_keeps_its_recipe() -> None:

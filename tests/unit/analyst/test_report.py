@@ -18,8 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from PIL import Image
 
-from analyst.cli import main
-from analyst.config import ExitCode
+from analyst.cli import ExitCode, main
 from analyst.errors import EvaluationError
 from analyst.evaluation.image_file import LabelledImages, load_images, save_images
 from analyst.evaluation.result import load_point

@@ -2,72 +2,54 @@
 
 from __future__ import annotations
 
-import argparse
-import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from analyst import cli_parser as analyst_parser
-from analyst.cli_examples import EXAMPLES as ANALYST_EXAMPLES
-from analyst.config import ExitCode as AnalystCode
-from curator import cli_parser as curator_parser
+from analyst.cli import ExitCode as AnalystCode
+from analyst.cli import main as analyst
 from curator.cli import ExitCode as CuratorCode
-from curator.cli_commands import command
-from curator.cli_examples import EXAMPLES as CURATOR_EXAMPLES
+from curator.cli import main as curator
+from tests.commands import LEAVES, options, typed
 
 ROOT = Path(__file__).parents[3]
-PARSERS = {"analyst": analyst_parser.build_parser(), "curator": curator_parser.build_parser()}
+MAINS = {"analyst": analyst, "curator": curator}
 
 
-def _leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    groups = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
-    if not groups:
-        yield parser
-    for group in groups:
-        for one in group.choices.values():
-            yield from _leaves(one)
+@pytest.mark.parametrize("words", LEAVES)
+def test_every_command_has_examples_that_it_understands(words: str) -> None:
+    command = LEAVES[words]
+    assert command.epilog.startswith("Example:\n")
+    lines = command.epilog.removeprefix("Example:").replace("\\\n", " ").strip().splitlines()
+    assert lines
+    for line in lines:
+        assert typed(line.split(" > ")[0]).command is command, line
 
 
-LEAVES = [leaf for parser in PARSERS.values() for leaf in _leaves(parser)]
+@pytest.mark.parametrize("words", LEAVES)
+def test_every_command_can_print_json_and_be_quiet(words: str) -> None:
+    assert {"--json", "--quiet", "--debug"} <= set(options(LEAVES[words]))
 
 
-@pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.prog)
-def test_every_command_has_an_example_that_it_understands(leaf: argparse.ArgumentParser) -> None:
-    text = leaf.epilog or ""
-    assert text.startswith("example:")
-    assert "example:" in leaf.format_help()
-    commands = text.removeprefix("example:").replace("\\\n", " ").strip().splitlines()
-    for line in commands:
-        program, *argv = shlex.split(line.split(" > ")[0])
-        arguments = PARSERS[program].parse_args(argv)
-        assert line.strip().startswith(leaf.prog)
-        assert arguments is not None
+@pytest.mark.parametrize("words", LEAVES)
+def test_every_option_says_what_it_is_for(words: str) -> None:
+    assert not [one.name for one in LEAVES[words].params if not one.help and not one.hidden]
 
 
-def test_no_example_is_of_a_command_that_is_gone() -> None:
-    assert {leaf.prog for leaf in LEAVES} == set(ANALYST_EXAMPLES) | set(CURATOR_EXAMPLES)
-
-
-@pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.prog)
-def test_every_command_can_print_json_and_be_quiet(leaf: argparse.ArgumentParser) -> None:
-    assert {"--json", "--quiet"} <= set(leaf._option_string_actions)
-
-
-@pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.prog)
-def test_every_option_says_what_it_is_for(leaf: argparse.ArgumentParser) -> None:
-    told = [a for a in leaf._actions if a.option_strings and a.help != argparse.SUPPRESS]
-    assert not [a.option_strings[-1] for a in told if not a.help and not a.metavar]
-
-
-def test_every_command_of_the_curator_is_carried_out_by_something() -> None:
-    named = [leaf.get_default("command") for leaf in _leaves(PARSERS["curator"])]
-    assert len(named) == len(set(named)) == len(CURATOR_EXAMPLES)
-    for name in named:
-        assert callable(command(name))
+@pytest.mark.parametrize("words", LEAVES)
+def test_every_help_is_whole_and_fits_a_terminal(
+    words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    program, *argv = words.split()
+    assert MAINS[program]([*argv, "--help"]) == 0
+    out, err = capsys.readouterr()
+    assert "Args:" not in out
+    assert "Raises:" not in out
+    assert not err
+    assert max(map(len, out.splitlines())) <= 100
 
 
 @pytest.mark.parametrize("program", ["analyst", "curator"])
@@ -83,38 +65,39 @@ def test_completion_prints_what_the_shell_reads(program: str, shell: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("program", "line", "expected"),
+    ("line", "expected"),
     [
-        ("analyst", "analyst bud", "budget"),
-        ("analyst", "analyst plan --ov", "--over"),
-        ("curator", "curator dataset pol", "policy"),
-        ("curator", "curator plan --over noi", "noise"),
+        ("analyst bud", "budget"),
+        ("analyst plan --ov", "--over"),
+        ("analyst plan --over noi", "noise"),
+        ("curator dataset pol", "policy"),
+        ("curator plan --over noi", "noise"),
     ],
 )
-def test_a_shell_is_told_what_may_follow(
-    program: str, line: str, expected: str, tmp_path: Path
-) -> None:
-    told = tmp_path / "told"
+def test_a_shell_is_told_what_may_follow(line: str, expected: str) -> None:
+    program = line.split()[0]
     environment = {
-        "_ARGCOMPLETE": "1", "_ARGCOMPLETE_STDOUT_FILENAME": str(told), "COMP_LINE": line,
-        "COMP_POINT": str(len(line)), "_ARGCOMPLETE_IFS": "\n", "PATH": "/usr/bin:/bin",
-        "_ARGCOMPLETE_SUPPRESS_SPACE": "1",
+        f"_{program.upper()}_COMPLETE": "complete_bash", "PATH": "/usr/bin:/bin",
+        "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1),
     }  # fmt: skip
-    subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", f"{program}.cli"],
-        check=True, cwd=ROOT, env=environment, capture_output=True, timeout=60,
+        check=True, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
-    assert expected in told.read_text().split()
+    assert expected in done.stdout.split()
 
 
-@pytest.mark.parametrize(
-    ("page", "codes"), [("analyst.md", AnalystCode), ("curator.md", CuratorCode)]
-)
-def test_every_exit_code_is_told_apart(page: str, codes: type[AnalystCode | CuratorCode]) -> None:
+@pytest.mark.parametrize("codes", [AnalystCode, CuratorCode])
+def test_every_exit_code_is_told_apart(codes: type[AnalystCode | CuratorCode]) -> None:
     source = Path(sys.modules[codes.__module__].__file__ or "").read_text()
     for code in codes:
         (line,) = (one for one in source.splitlines() if one.startswith(f"    {code.name} = "))
         assert line.startswith(f"    {code.name} = {code.value}  # "), line
+
+
+def test_both_programs_read_options_alike() -> None:
+    ours, theirs = ((ROOT / one / "cli" / "options.py").read_text() for one in MAINS)
+    assert ours == theirs
 
 
 def test_whoever_reads_may_go_away() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import errno
 import os
 import subprocess
@@ -12,12 +11,12 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+import typer
 
 import analyst.output
-import curator.cli
 import curator.system.output
-from curator.cli import ExitCode, main, only_reads
-from curator.cli_parser import build_parser
+from curator.cli import ExitCode, main
+from curator.cli.command import Task, command
 from tests.fakes.awkward import encoded, grey
 from tests.unit.cli.conftest import ADD
 
@@ -172,19 +171,27 @@ def test_standard_error_that_takes_nothing_ends_nothing(
     assert main(["analyst", "add", "gina", "--dir", str(folder / "weir")]) == ExitCode.FAILED
 
 
-def test_a_command_that_is_not_listed_counts_as_one_that_commits() -> None:
-    assert not only_reads(argparse.Namespace(command="dataset explode"))
+def test_a_command_that_is_not_told_to_read_counts_as_one_that_commits(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = typer.Typer(rich_markup_mode=None)
+    done = []
 
+    @app.callback()
+    def group() -> None:
+        """A program."""
 
-def test_every_command_that_only_reads_exists() -> None:
-    def names(parser: argparse.ArgumentParser) -> set[str]:
-        found = {parser.get_default("command")} - {None}
-        for action in parser._actions:
-            if isinstance(action, argparse._SubParsersAction):
-                found |= set[str]().union(*map(names, action.choices.values()))
-        return found
+    @command(app, "explode")
+    def explode(task: Task) -> None:
+        """Change something, and say so."""
+        task.screen.show("done")
+        done.append(task.screen)
 
-    assert names(build_parser()) >= curator.cli._READING | curator.cli._SERVING
+    monkeypatch.setattr("curator.cli.app.app", app)
+    monkeypatch.setattr(sys, "stdout", Lost())
+    assert main(["explode"]) == ExitCode.OUTPUT_LOST
+    assert done
+    assert "'explode' of  is done" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("module", OUTPUTS, ids=lambda module: module.__name__)

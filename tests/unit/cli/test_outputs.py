@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import os
 import subprocess
@@ -20,7 +19,7 @@ from analyst.training.output_folder import only_trainer
 from curator.cli import ExitCode, main
 from curator.folder import CuratorFolder, initialise
 from curator.system import new_file as of_curator
-from tests.unit.cli.test_every_command import LEAVES
+from tests.commands import LEAVES, options
 
 RUN_FOLDERS = {"analyst train", "analyst embedding train", "analyst adapt train"}
 COMMANDS = {
@@ -51,13 +50,11 @@ def weir(tmp_path: Path) -> CuratorFolder:
 
 
 def test_every_command_that_writes_a_file_can_be_told_to_replace_one() -> None:
-    def writes(leaf: argparse.ArgumentParser) -> bool:
-        return bool({"--out", "--plot"} & set(leaf._option_string_actions))
-
-    writing = {leaf.prog: leaf for leaf in LEAVES if writes(leaf)}
-    assert {"curator ledger export", "curator analyst rotate", "analyst plan"} <= set(writing)
-    for name in writing.keys() - RUN_FOLDERS:
-        assert "--force" in writing[name]._option_string_actions, name
+    names = {words: set(options(one)) for words, one in LEAVES.items()}
+    writing = {words for words, known in names.items() if known & {"--out", "--plot"}}
+    assert {"curator ledger export", "curator analyst rotate", "analyst plan"} <= writing
+    for words in writing - RUN_FOLDERS:
+        assert "--force" in names[words], words
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from argparse import Namespace
 from types import SimpleNamespace
 
 import pytest
 
-from curator.cli_serve import _say_ready
+from curator.cli.screen import Screen
+from curator.cli.serve import say_ready
 from curator.config import CuratorConfig
 from curator.divergences.backend import Backend, Choice, Verdict
 from curator.ledger.records import DatasetStatus
@@ -38,8 +38,7 @@ def said(
         health=None,
         ledger=SimpleNamespace(datasets=lambda: [_state(*one) for one in datasets]),
     )
-    arguments = Namespace(json=as_json, quiet=True, insecure_loopback=False)
-    _say_ready(arguments, config, curator)  # type: ignore[arg-type]
+    say_ready(Screen(as_json=as_json, quiet=True), config, curator, tls=True)  # type: ignore[arg-type]
     return capsys.readouterr().out
 
 

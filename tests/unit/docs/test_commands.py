@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import re
-import shlex
 
 import pytest
 
-from analyst.cli_parser import build_parser as build_analyst_parser
-from curator.cli_parser import build_parser as build_curator_parser
+from tests.commands import PROGRAMS, options, typed
 from tests.documented import ROOT, Page, pages
 from tests.e2e.test_pages import EXECUTED
 
-PARSERS = {"analyst": build_analyst_parser(), "curator": build_curator_parser()}
 TUTORIAL = {"tutorial/first-run.md"}
 READ_ONLY = {
     "explanation/accounting.md": "no curator: tests/unit/curator/accounting explains recipes too",
@@ -23,7 +19,7 @@ READ_ONLY = {
     "how-to/several-curators.md": "needs two curators: tests/e2e/test_federation.py has them",
     "reference/exit-codes.md": "writes into a home directory: tests/unit/cli prints the same",
 }
-"""Pages whose commands are matched against the parsers only, and which test does the rest."""
+"""Pages whose commands are matched against the commands only, and which test does the rest."""
 
 OTHERS = {
     "make": "the Makefile's targets are what CI runs",
@@ -46,20 +42,15 @@ OTHERS = {
 PAGES = pages()
 
 
-def _parse(line: str) -> argparse.Namespace:
-    words = shlex.split(re.split(r"\s(?:>|\||&&)\s", line)[0])
-    return PARSERS[words[0]].parse_args(words[1:])
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_our_commands_are_understood(page: Page) -> None:
     for line in page.commands:
-        if line.split()[0] in PARSERS:
-            assert _parse(line) is not None, f"{page.name}: {line}"
+        if line.split()[0] in PROGRAMS:
+            assert typed(re.split(r"\s(?:>|\||&&)\s", line)[0]).command, f"{page.name}: {line}"
 
 
 def test_every_page_with_commands_of_ours_is_run_or_has_a_reason() -> None:
-    ours = {p.name for p in PAGES if any(line.split()[0] in PARSERS for line in p.commands)}
+    ours = {p.name for p in PAGES if any(line.split()[0] in PROGRAMS for line in p.commands)}
     assert ours == set(EXECUTED) | TUTORIAL | set(READ_ONLY)
     assert not (set(EXECUTED) | TUTORIAL) & set(READ_ONLY)
     for reason in READ_ONLY.values():
@@ -69,7 +60,7 @@ def test_every_page_with_commands_of_ours_is_run_or_has_a_reason() -> None:
 
 def test_every_other_program_has_a_reason() -> None:
     words = {line.split()[0] for page in PAGES for line in page.commands}
-    assert words - set(PARSERS) <= set(OTHERS)
+    assert words - set(PROGRAMS) <= set(OTHERS)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -77,17 +68,17 @@ def test_commands_in_the_text_exist(page: Page) -> None:
     """The words up to the first option or capital are a command, and its options are options."""
     for text in page.inline:
         program, *words = text.split()
-        parser: argparse.ArgumentParser = PARSERS[program]
+        command = PROGRAMS[program]
         for word in words:
-            groups = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
-            if not groups:
+            if not hasattr(command, "commands") or word.startswith("-") or word == "...":
                 break
-            if word.startswith("-") or word == "...":
-                break
-            assert word in groups[0].choices, f"{page.name}: {text}"
-            parser = groups[0].choices[word]
-        for option in re.findall(r"(?<!\S)--[a-z-]+", text):
-            assert option in parser._option_string_actions, f"{page.name}: {text}"
+            if command.name == "recipes" and word not in command.commands:
+                break  # the name of a recipe
+            assert word in command.commands, f"{page.name}: {text}"
+            command = command.commands[word]
+        if not hasattr(command, "commands"):
+            for option in re.findall(r"(?<!\S)--[a-z-]+", text):
+                assert option in options(command), f"{page.name}: {text}"
 
 
 def test_this_test_sees_commands() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from analyst.config import ExitCode as AnalystCode
+from analyst.cli import ExitCode as AnalystCode
 from curator.cli import ExitCode as CuratorCode
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "exit-codes.md"

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from analyst.cli import Connect, main
-from analyst.config import ConnectionConfig, ExitCode
+from analyst.cli import Connect, ConnectionConfig, ExitCode, main
 from analyst.errors import CuratorUnreachable
 from analyst.training.checkpoint import checkpoint_store
 from tests.fakes.adaptation import table, toml, write_digits

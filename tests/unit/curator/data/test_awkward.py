@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
 
-from curator.cli_parser_source import add_source_commands
-from curator.cli_source import source_options
+from curator.cli.reading import Reading
 from curator.data.errors import SourceError
 from curator.sources.options import SourceOptions, no_progress
 from curator.sources.preflight_report import report_lines
 from curator.sources.source import ingest_source, survey_source
 from curator.sources.survey import Survey
+from tests.commands import understood
 from tests.fakes.awkward import KINDS, Awkward, write_intact
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "how-to" / "bring-your-data.md"
@@ -46,10 +45,9 @@ ROWS = table()
 
 def options(text: str) -> SourceOptions:
     """Read options as the command line does."""
-    parser = argparse.ArgumentParser()
-    add_source_commands(parser.add_subparsers())
-    fixed = ("check", "SOURCE", "--classes", "cat,dog,caf\u00e9", "--image-shape", "1x8x8")
-    return source_options(parser.parse_args([*fixed, *shlex.split(text)]))
+    given = understood(["dataset", "check", "SOURCE", *shlex.split(text)], "curator").params
+    reading = Reading(**{one.name: given[one.name] for one in fields(Reading)})
+    return reading.options("cat,dog,caf\u00e9", "1x8x8")
 
 
 @pytest.fixture

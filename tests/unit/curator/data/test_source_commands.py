@@ -382,15 +382,3 @@ def test_progress_is_for_people(
     out, err = capsys.readouterr()
     assert ("2 of 2 files read (100%)" in err) is shown
     assert "files read" not in out
-
-
-@pytest.mark.parametrize("name", ["check", "add"])
-def test_help_has_an_example_that_parses(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["dataset", name, "--help"])
-    example = capsys.readouterr().out.split("example:\n")[1]
-    words = shlex.split(example.replace("\\\n", " "))
-    from curator.cli_parser import build_parser
-
-    assert words[0] == "curator"
-    assert build_parser().parse_args(words[1:]).command == f"dataset {name}"

@@ -73,5 +73,4 @@ def test_a_name_is_checked_before_a_certificate_is_made(
 
 
 def test_nobody_is_made_a_steward(folder: CuratorFolder) -> None:
-    with pytest.raises(SystemExit):
-        run(folder, "add", "mallory", "--role", "steward")
+    assert run(folder, "add", "mallory", "--role", "steward") == ExitCode.USAGE

@@ -18,9 +18,10 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import curator.cli_serve
+import curator.cli.serve
 assert "grpc" not in sys.modules  # it is told before it is imported
-curator.cli_serve.tune_process()
+from curator.system.tune_process import tune_process
+tune_process()
 
 import grpc
 from curator.folder import initialise

@@ -1,0 +1,7 @@
+"""`python -m analyst.cli`."""
+
+import sys
+
+from analyst.cli.app import main
+
+sys.exit(main())

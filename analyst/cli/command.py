@@ -1,0 +1,112 @@
+"""What every command is given, and how it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from analyst.cli.exit_code import ExitCode
+from analyst.cli.options import Body, Command, Printing, add_command, filled, made
+from analyst.output import Output
+from analyst.screen import Screen
+
+if TYPE_CHECKING:
+    from analyst.cli.access import ConnectionConfig
+    from analyst.training.run_source import Curator
+
+Connect = Callable[["ConnectionConfig"], AbstractContextManager["Curator"]]
+"""Reaches a curator."""
+
+
+class Task:
+    """One call of the program: where it prints, how it reaches a curator, what it is doing."""
+
+    def __init__(self, output: Output, connect: Connect | None) -> None:
+        """Make what the commands are given.
+
+        Args:
+            output: Standard output.
+            connect: None is the real client.
+        """
+        self.output = output
+        self.screen = Screen()
+        self.debug = False
+        self.words = ""
+        self.out: Path | None = None  # of a run that is trained
+        self._again: str | None = None
+        self._connect = connect
+
+    def begin(self, context: typer.Context, printing: Printing, *, reads: bool) -> None:
+        """Remember how to print; what only reads stops where its output is lost."""
+        self.screen = Screen(as_json=printing.as_json, quiet=printing.quiet)
+        self.debug = printing.debug
+        self.output.stops = reads
+        of = context.params.get("run_id") or context.params.get("out")
+        name = " ".join(context.command_path.split()[1:])
+        self.words = f"'{name}'" + (f" of {of}" if of else "")
+
+    @contextmanager
+    def training(self, out: Path, *, resume: bool, again: str | None = None) -> Iterator[None]:
+        """Be the only one that trains in a folder.
+
+        Args:
+            out: The folder.
+            resume: Whether it holds the run already.
+            again: The command that goes on with it; None where the user is not told.
+        """
+        from analyst.training.output_folder import only_trainer
+
+        self.out, self._again = out, again
+        with only_trainer(out, is_new=not resume):
+            yield
+
+    def say_how_to_resume(self) -> None:
+        """Say how to go on with the run that is trained, if it has a checkpoint."""
+        if self.out is None or self._again is None:
+            return
+        from analyst.training.checkpoint import checkpoint_store  # torch
+
+        if checkpoint_store(self.out).exists():
+            self.screen.say(f"to go on: analyst {self._again}")
+
+    def connect(self, config: ConnectionConfig) -> AbstractContextManager[Curator]:
+        """Reach a curator."""
+        if self._connect is not None:
+            return self._connect(config)
+        from analyst.cli.access import connect  # gRPC: sample and evaluate need none
+
+        return connect(config, self.screen)
+
+
+def command(
+    app: typer.Typer,
+    *examples: str,
+    name: str | None = None,
+    reads: bool = False,
+    kind: type[Command] = Command,
+) -> Callable[[Body], Body]:
+    """Make a function of a task and of options a command; its docstring is the help.
+
+    Args:
+        app: Of the command's group.
+        examples: Command lines without the program's name.
+        name: The function's if None.
+        reads: Whether it leaves nothing behind but what it prints.
+        kind: Its class, where it reads its command line in another way.
+    """
+
+    def register(body: Body) -> Body:
+        def run(context: typer.Context, given: dict[str, Any]) -> ExitCode:
+            task: Task = context.obj
+            task.begin(context, made(context, Printing, given), reads=reads)
+            return body(task, **filled(context, body, given)) or ExitCode.OK
+
+        lines = [f"analyst {one}" for one in examples]
+        add_command(app, body, run, name=name, kind=kind, examples=lines)
+        return body
+
+    return register

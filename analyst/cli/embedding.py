@@ -1,0 +1,126 @@
+"""`analyst embedding`: fetch a release once, and train on it without a curator."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from analyst.cli.access import Access
+from analyst.cli.command import Task, command
+from analyst.cli.exit_code import ExitCode
+from analyst.cli.options import Group
+from analyst.cli.recipe_options import RecipeCommand, RecipeOptions
+from analyst.cli.train import GeneratorStart
+from analyst.new_file import check_output
+
+if TYPE_CHECKING:
+    from analyst.embedding.sessions import ReleasingCurator
+
+app = typer.Typer(
+    name="embedding", cls=Group, help="Fetch a release once, and train on it offline."
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Released:
+    """A run that released already, or a recipe for one."""
+
+    run: Annotated[
+        str | None, typer.Option(metavar="RUN_ID", help="Of a run of yours; costs nothing.")
+    ] = None
+    recipe: Annotated[
+        str | None,
+        typer.Option(metavar="NAME|FILE.toml", help="Open a run for it; the release is charged."),
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Check that it is one of the two.
+
+        Raises:
+            ValueError: If it is not.
+        """
+        if (self.run is None) == (self.recipe is None):
+            message = "give either --run RUN_ID or --recipe NAME"
+            raise ValueError(message)
+
+
+@command(
+    app,
+    "embedding download --curator localhost:50051 --credentials alice.credentials.json \\\n"
+    "      --recipe embedding-digits --out digits.safetensors",
+    kind=RecipeCommand,
+)
+def download(
+    task: Task,
+    *,
+    released: Released,
+    out: Annotated[Path, typer.Option(metavar="FILE.safetensors", help="Where to write it.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    access: Access,
+    options: RecipeOptions,
+) -> None:
+    """Fetch the one release of a run into a file."""
+    from analyst.embedding.sessions import download as fetch
+    from analyst.embedding.sessions import open_for_release
+    from analyst.recipes import load_recipe
+    from analyst.training.progress import Progress
+
+    check_output(out, force=force)  # before anything is charged
+    progress = Progress(sys.stderr, quiet=task.screen.quiet)
+    with task.connect(access.one()) as barrier:
+        run_id = released.run
+        if released.recipe is not None:
+            recipe = load_recipe(released.recipe, options.overrides())
+            run_id = open_for_release(barrier, recipe, progress)
+        embedding = fetch(cast("ReleasingCurator", barrier), str(run_id), out, force=force)
+    classes, width = embedding.sums_KR.shape
+    progress.say(f"wrote {width - 1:,} features of {classes} classes to {out}")
+    task.screen.answer({"run_id": run_id, "num_features": width - 1, "out": str(out)})
+
+
+@command(
+    app,
+    "embedding train digits.safetensors --recipe embedding-digits --out runs/offline",
+    kind=RecipeCommand,
+)
+def train(
+    task: Task,
+    embedding: Annotated[
+        Path, typer.Argument(metavar="FILE.safetensors", help="From 'embedding download'.")
+    ],
+    start: GeneratorStart,
+    recipe: RecipeOptions,
+) -> ExitCode:
+    """Train on a fetched release without a curator; free."""
+    from analyst.embedding.sessions import resume_offline, train_offline
+    from analyst.recipes import load_recipe
+    from analyst.training.loop import Outcome
+    from analyst.training.progress import Progress
+    from analyst.training.session import SessionOptions
+    from analyst.training.stop import stop_on_signals
+
+    quiet = task.screen.quiet
+    with task.training(start.out, resume=start.resume), stop_on_signals(quiet=quiet) as stop:
+        overrides = recipe.overrides()
+        options = SessionOptions(out=start.out, start_from=start.start_from)
+        progress = Progress(sys.stderr, quiet=quiet)
+        if start.recipe is None:
+            result = resume_offline(embedding, overrides, options, progress, stop)
+        else:
+            loaded = load_recipe(start.recipe, overrides)
+            result = train_offline(embedding, loaded, options, progress, stop)
+    completed = result.outcome is Outcome.COMPLETED
+    how = "finished" if completed else "stopped; add --resume to go on"
+    progress.say(f"{how}: {result.num_updates:,} updates in {start.out}")
+    task.screen.answer(
+        {
+            "outcome": result.outcome.value,
+            "num_updates": result.num_updates,
+            "out": str(start.out),
+        }
+    )
+    return ExitCode.OK if completed else ExitCode.INTERRUPTED

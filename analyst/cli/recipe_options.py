@@ -1,0 +1,86 @@
+"""The options that change a recipe: a handful by name, every key by --set."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from analyst.cli.options import Command
+
+_NAMED = {"dataset": "training", "steps": "training", "seed": "training", "device": "session"}
+
+
+def _option(*names: str, help: str, metavar: str) -> Any:  # noqa: A002 - as Typer calls it
+    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel="Recipe")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecipeOptions:
+    """What the command line says in the place of the recipe's file."""
+
+    dataset: Annotated[
+        str | None, _option(metavar="NAME", help="Name of the data set at the curator.")
+    ] = None
+    steps: Annotated[
+        str | None, _option(metavar="N|all", help="Declared steps, or all that the budget affords.")
+    ] = None
+    seed: Annotated[str | None, _option(metavar="N", help="Seed of weights and latents.")] = None
+    device: Annotated[
+        str | None, _option(metavar="NAME", help="Torch device of the generator.")
+    ] = None
+    assignments: Annotated[
+        list[str] | None,
+        _option(
+            "--set",
+            metavar="SECTION.KEY=VALUE",
+            help="Set any key of the recipe; repeatable. 'analyst recipes show NAME --keys' lists "
+            "all keys.",
+        ),
+    ] = None
+
+    def overrides(self) -> dict[str, Any]:
+        """Return what is set, by dotted key."""
+        from analyst.recipes.assignments import read_assignments  # pydantic
+
+        named = [
+            f"{section}.{name}={value}"
+            for name, section in _NAMED.items()
+            if (value := getattr(self, name)) is not None
+        ]
+        return read_assignments([*(self.assignments or ()), *named])
+
+
+class RecipeCommand(Command):
+    """A command that still takes the options of earlier versions, one for every key of a recipe.
+
+    They are gone after the release that has --set for all of them.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read a command line, with every old option as the --set that it means."""
+        known = {name for one in self.get_params(ctx) for name in one.opts}
+        found: list[str] = []
+        old: list[str] = []
+        rest = list(args)
+        while rest and rest[0] != "--":
+            word = rest.pop(0)
+            option, equals, value = word.partition("=")
+            key = None
+            if option.startswith("--") and option not in known:
+                from analyst.recipes.assignments import key_of_option  # pydantic
+
+                key = key_of_option(option)
+            if key is None or not (equals or rest):
+                found.append(word)
+                continue
+            assignment = f"{key}={value if equals else rest.pop(0)}"
+            old.append(f"{option}: --set {assignment}")
+            found += ["--set", assignment]
+        if old and "--quiet" not in args and not ctx.resilient_parsing:
+            sys.stderr.write(
+                f"note: options that go with the next release, and what to use: {'; '.join(old)}\n"
+            )
+        return super().parse_args(ctx, [*found, *rest])

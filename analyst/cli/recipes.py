@@ -1,0 +1,92 @@
+"""`analyst recipes`: those of `train` and those of `adapt train`, as titles, as files, by key."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from analyst.cli.command import Task, command
+from analyst.cli.options import Group
+
+_COMMANDS = ("list", "show")
+
+
+class RecipesGroup(Group):
+    """Takes `recipes` and `recipes NAME` for `recipes list` and `recipes show NAME`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read a command line, with the command that was left out."""
+        words = [word for word in args if not word.startswith("-")]
+        if "--help" not in args and (not words or words[0] not in _COMMANDS):
+            args = [_COMMANDS[bool(words)], *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    name="recipes", cls=RecipesGroup, help="List the recipes, or print one, or its keys."
+)
+
+
+@command(app, "recipes", "recipes list --json", name="list", reads=True)
+def list_all(task: Task) -> None:
+    """List all recipes with their titles."""
+    from analyst.adaptation.load import adaptation_recipes, load_adaptation
+    from analyst.recipes import list_recipes, load_recipe
+
+    train = {name: load_recipe(name).about.title for name in list_recipes()}
+    adapt = {name: load_adaptation(name, {}).about.title for name in adaptation_recipes()}
+    width = max(map(len, train | adapt))
+    lines = [f"{name:{width}s}  {title}" for name, title in train.items()]
+    lines += ["", "for 'analyst adapt train':"]
+    lines += [f"{name:{width}s}  {title}" for name, title in adapt.items()]
+    task.screen.show("\n".join(lines))
+    task.screen.answer(
+        [
+            {"name": name, "title": title, "command": words}
+            for words, titles in (("train", train), ("adapt train", adapt))
+            for name, title in titles.items()
+        ]
+    )
+
+
+@command(app, "recipes show embedding-digits", "recipes show embedding-digits --keys", reads=True)
+def show(
+    task: Task,
+    name: Annotated[str, typer.Argument(metavar="NAME|FILE.toml", help="The recipe.")],
+    *,
+    keys: Annotated[
+        bool,
+        typer.Option(
+            "--keys",
+            help="Every key that --set takes: its value here, its meaning, what it may be.",
+        ),
+    ] = False,
+) -> None:
+    """Print a recipe's file, or document its keys."""
+    from analyst.adaptation.load import adaptation_recipes, adaptation_text
+    from analyst.recipes.load import recipe_text
+
+    if keys:
+        _show_keys(task, name)
+        return
+    text = adaptation_text(name) if name in adaptation_recipes() else recipe_text(name)
+    task.screen.show(text)
+    task.screen.answer({"name": name, "toml": text})
+
+
+def _show_keys(task: Task, name: str) -> None:
+    from analyst.adaptation.load import load_either
+    from analyst.recipes.keys import recipe_keys
+
+    recipe, answers = load_either(name, {}), []
+    for key in recipe_keys(recipe):
+        value = getattr(getattr(recipe, key.section), key.key)
+        default = "no default" if key.is_required else f"default {json.dumps(key.default)}"
+        kind = ", ".join(filter(None, (key.type, key.range)))
+        here = key.path if value is None else f"{key.path} = {json.dumps(value)}"
+        task.screen.show(f"{here}\n    {key.sentence}\n    {kind}; {default}")
+        answers.append({"path": key.path, "value": value} | asdict(key))
+    task.screen.answer(answers)

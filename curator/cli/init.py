@@ -1,0 +1,50 @@
+"""The commands about a curator's folder itself: make it, and show the key that it signs with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from shlex import quote
+from typing import Annotated
+
+import typer
+
+from curator.cli.command import Dir, Task, command, opened
+
+app = typer.Typer()
+key_app = typer.Typer()
+
+
+@command(app, "init /srv/weir")
+def init(
+    task: Task,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to make.")],
+) -> None:
+    """Make a curator's folder, and a ledger; safe to run again."""
+    from curator.config import load_config
+    from curator.folder import initialise
+
+    made = initialise(folder)
+    config = load_config(made.config)
+    if config.database:
+        from curator.administration.open_ledger import make_database_tables  # SQLAlchemy
+
+        make_database_tables(made, config)
+    task.screen.tell(
+        f"{made.root} is ready; configuration in {made.config}",
+        f"next: curator dataset add NAME SOURCE --dir {quote(str(made.root))} "
+        "--epsilon E --delta D ...",
+    )
+    task.screen.answer({"dir": str(made.root), "config": str(made.config)})
+
+
+@command(key_app, "key --dir /srv/weir", reads=True)
+def key(task: Task, folder: Dir) -> None:
+    """Show the fingerprint of the key that signs certificates."""
+    from curator.identity.signing import fingerprint_of
+
+    fingerprint = fingerprint_of(opened(folder).signing_key.public_key())
+    task.screen.show(
+        f"certificates of this curator are signed by {fingerprint}",
+        "an auditor checks with: analyst certificate verify FILE --fingerprint " + fingerprint,
+    )
+    task.screen.answer({"fingerprint": fingerprint})

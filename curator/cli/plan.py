@@ -1,0 +1,195 @@
+"""`curator plan`: the analyst's plan, as the steward sees it before allowing it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from curator.cli.command import Dir, Task, UsageProblem, command, opened, reader
+from curator.cli.dataset import Cleared, Name, Rules, changed_rules
+from curator.cli.screen import table_lines
+
+if TYPE_CHECKING:
+    from curator.cli.recipe import Asked
+    from curator.ledger.sql import SqlLedger
+    from curator.rest.plan import PlanAnswer
+
+app = typer.Typer()
+
+_MOST_POINTS = 50
+
+
+def _asked(*names: str, **more: Any) -> Any:
+    panel = "Question (with both: which noise reaches both?)"
+    return typer.Option(*names, rich_help_panel=panel, **more)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """What is asked, and which rows are shown around the answer."""
+
+    for_steps: Annotated[int | None, _asked(metavar="N", help="What would N steps cost?")] = None
+    for_epsilon: Annotated[float | None, _asked(metavar="E", help="What would E buy?")] = None
+    alone: Annotated[
+        bool, _asked("--alone", help="Also the epsilon of this run alone; takes seconds.")
+    ] = False
+    analyst: Annotated[
+        str | None, _asked(metavar="ANALYST", help="With the share of this analyst.")
+    ] = None
+    over: Annotated[
+        Literal["steps", "epsilon", "noise"],
+        typer.Option(help="What differs from row to row.", rich_help_panel="Table"),
+    ] = "steps"
+    points: Annotated[
+        int,
+        typer.Option(min=1, max=_MOST_POINTS, metavar="N", help="Rows.", rich_help_panel="Table"),
+    ] = 8
+
+
+@command(
+    app,
+    "plan cats recipe.toml --dir /srv/weir --for-steps 2000",
+    "plan cats recipe.toml --dir /srv/weir --set max_epsilon_per_run=2",
+    reads=True,
+)
+def plan(  # noqa: PLR0913 - one parameter a group of options
+    task: Task,
+    name: Name,
+    recipe: Annotated[
+        str, typer.Argument(metavar="RECIPE.toml", help="A recipe of the analyst's.")
+    ],
+    folder: Dir,
+    question: Question,
+    rules: Rules = None,
+    cleared: Cleared = None,
+) -> None:
+    """Show what an analyst's recipe would cost, also under another policy; free.
+
+    With --set and --clear the policy is tried, and nothing is changed.
+    """
+    from curator.cli.recipe import mechanism_table
+
+    tried = changed_rules(rules, cleared)
+    table = mechanism_table(recipe)
+    ledger = reader(folder)
+    try:
+        answer, asked, holds = _Plan(folder, name, question, tried).answer(ledger, table)
+    finally:
+        ledger.close()
+    task.screen.answer(answer.model_dump() | {"policy": holds, "left_out": asked.left_out})
+    task.screen.show(*_lines(answer, asked, holds, is_tried=bool(tried)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    folder: Path
+    name: str
+    question: Question
+    rules: dict[str, object]
+
+    def answer(
+        self, ledger: SqlLedger, table: dict[str, Any]
+    ) -> tuple[PlanAnswer, Asked, dict[str, str]]:
+        """Plan as the serving curator would, for one caller and one policy.
+
+        Raises:
+            NotThere: If there is no such data set or analyst.
+            UsageProblem: If a rule is not valid.
+        """
+        from curator.administration.lookup import check_analyst, known_dataset
+        from curator.cli.recipe import wire_parameters
+        from curator.config import load_config
+        from curator.planning.plan import PlanRequest, plan_run
+        from curator.planning.table import Axis
+        from curator.privacy.facts import DatasetFacts
+        from curator.rest.plan import PlanAnswer
+        from curator.sanitizer.entropy import OsEntropy  # torch
+        from curator.service.caller import Caller, Role
+        from curator.service.context import Context, ServedDataset
+        from curator.service.steward_policy import StewardPolicy
+
+        name, question, who = self.name, self.question, self.question.analyst
+        state = known_dataset(ledger, name)
+        if who:
+            check_analyst(opened(self.folder), who)
+        facts = DatasetFacts.model_validate_json(state.registration.facts_json)
+        try:
+            policy = StewardPolicy.of(state).changed(self.rules)
+        except ValueError as problem:
+            raise UsageProblem(str(problem)) from None
+        limits = load_config(opened(self.folder).config).limits
+        context = Context(
+            ledger=ledger,
+            datasets={name: ServedDataset(facts=facts, records=None)},
+            noise=OsEntropy(),
+            executor=ThreadPoolExecutor(1),
+            holder="a plan charges nothing",
+            max_samples=limits.max_samples,
+            max_request_bytes=limits.max_message_bytes,
+            max_open_runs=limits.max_open_runs,
+        )
+        asked = wire_parameters(table, facts)
+        request = PlanRequest(
+            dataset=name,
+            mechanism=asked.mechanism,
+            parameters_json=json.dumps(asked.parameters),
+            num_steps=question.for_steps,
+            epsilon=question.for_epsilon,
+            alone=question.alone,
+            axis=Axis(question.over),
+            points=question.points,
+        )
+        caller = Caller(who, Role.ANALYST) if who else Caller("steward", Role.STEWARD)
+        plan = plan_run(context, caller, request, policy)
+        return PlanAnswer.of(plan, asked.mechanism), asked, policy.rules()
+
+
+def _lines(
+    answer: PlanAnswer, asked: Asked, rules: Mapping[str, str], *, is_tried: bool
+) -> list[str]:
+    """Return the answer in words, as `analyst plan` prints it."""
+    tried = " (as tried here)" if is_tried else ""
+    said = ", ".join(f"{rule} {value}" for rule, value in rules.items()) or "no rules"
+    alone = "" if answer.epsilon_alone is None else f", {answer.epsilon_alone:.4f} alone"
+    lines = [
+        f"data set    {answer.dataset}: {_left(answer)}",
+        f"policy      {said}{tried}",
+        f"mechanism   {asked.mechanism}",
+        f"affordable  {answer.affordable_steps:,} steps",
+        (
+            f"asked       {answer.num_steps:,} steps with noise_multiplier "
+            f"{answer.noise_multiplier:g}: epsilon {_epsilon(answer.epsilon_after)} in total "
+            f"afterwards{alone}; {'fits' if answer.fits else 'does not fit'}"
+        ),
+    ]
+    rows = [
+        (
+            f"{point.noise_multiplier:g}",
+            f"{point.num_steps:,}",
+            _epsilon(point.epsilon_after),
+            "yes" if point.fits else "no",
+        )
+        for point in answer.points
+    ]
+    lines += ["", *table_lines(("noise", "steps", "epsilon after", "fits"), rows)]
+    lines += [f"note: {one}" for one in answer.advice]
+    if asked.left_out:
+        lines.append(f"note: not sent to a curator: {', '.join(asked.left_out)}")
+    return lines
+
+
+def _left(answer: PlanAnswer) -> str:
+    from curator.ledger.records import DatasetStatus
+
+    status = DatasetStatus(answer.budget.status)
+    return status if status.is_final else f"{answer.remaining:.4f} left"
+
+
+def _epsilon(value: float | None) -> str:
+    return "infinite" if value is None else f"{value:.4f}"

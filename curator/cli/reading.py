@@ -1,0 +1,159 @@
+"""How a source of images is read, as options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from curator.cli.command import UsageProblem
+
+if TYPE_CHECKING:
+    from curator.sources.conversion import Shape
+    from curator.sources.options import SourceOptions
+
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="SOURCE",
+        help="A folder with a subfolder of image files (PNG, JPEG, BMP, TIFF, WebP, GIF; HEIC with "
+        "the extra heif) for each class, a folder of image files with --labels FILE, an .npz file, "
+        "two IDX files IMAGES,LABELS (also .gz), a folder with MNIST's file names, sklearn:digits "
+        "or sklearn:digits-private.",
+    ),
+]
+_FOLDER = "Reading a folder of images (whatever is left out or changed is reported)"
+_SHAPE_PARTS = 3
+
+
+def rate(text: str | float) -> float:
+    """Read a probability, also as a fraction.
+
+    Args:
+        text: As it was typed, or a default.
+
+    Raises:
+        ValueError: If it is not a number.
+    """
+    try:
+        return float(Fraction(text))
+    except (ValueError, ZeroDivisionError, OverflowError):
+        msg = f"'{text}' is not a number or a fraction such as 50/60000"
+        raise ValueError(msg) from None
+
+
+def _of_folder(**more: Any) -> Any:
+    return typer.Option(rich_help_panel=_FOLDER, **more)
+
+
+def _of_arrays(text: str) -> Any:
+    return typer.Option(metavar="NAME", help=text, rich_help_panel="Reading an .npz file")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reading:
+    """How a source is read."""
+
+    labels: Annotated[
+        Path | None,
+        _of_folder(metavar="FILE", help="Table path,label[,group]: .csv or .parquet."),
+    ] = None
+    convert: Annotated[
+        Literal["none", "grey", "rgb"], _of_folder(help="Colours to grey levels or RGB.")
+    ] = "none"
+    resize: Annotated[
+        Literal["none", "fit", "crop"],
+        _of_folder(help="To --image-shape: the whole picture with black bars, or its middle."),
+    ] = "none"
+    alpha: Annotated[
+        Literal["refuse", "white", "black"],
+        _of_folder(help="The colour behind transparency."),
+    ] = "refuse"
+    exif: Annotated[
+        Literal["refuse", "rotate"], _of_folder(help="Turn as the camera's tag says.")
+    ] = "refuse"
+    sixteen_bit: Annotated[
+        Literal["refuse", "scale"], _of_folder(help="16-bit grey: 65535 becomes 255.")
+    ] = "refuse"
+    frames: Annotated[
+        Literal["refuse", "first"], _of_folder(help="Of animations and of several pages.")
+    ] = "refuse"
+    other_files: Annotated[
+        Literal["refuse", "skip"], _of_folder(help="Files that are not named as images.")
+    ] = "refuse"
+    images_key: Annotated[str | None, _of_arrays("Name of the image array.")] = None
+    labels_key: Annotated[str | None, _of_arrays("Name of the label array.")] = None
+    groups_key: Annotated[
+        str | None, _of_arrays("Name of the array of each image's group (one-group only).")
+    ] = None
+
+    def options(self, classes: str | None, image_shape: str | None) -> SourceOptions:
+        """Return how the source is read.
+
+        Args:
+            classes: Names with commas between them; the source's if None.
+            image_shape: CxHxW; as it is if None.
+
+        Raises:
+            UsageProblem: If two options do not fit each other.
+        """
+        from curator.sources.conversion import Conversion
+        from curator.sources.options import SourceOptions
+
+        keys = None
+        if self.images_key or self.labels_key:
+            keys = (self.images_key or "images", self.labels_key or "labels")
+        try:
+            conversion = Conversion(
+                shape=None if image_shape is None else shape_of(image_shape),
+                colour=self.convert,
+                resize=self.resize,
+                alpha=self.alpha,
+                exif=self.exif,
+                sixteen_bit=self.sixteen_bit,
+                frames=self.frames,
+            )
+        except ValueError as problem:
+            raise UsageProblem(str(problem)) from None
+        return SourceOptions(
+            keys=keys,
+            groups_key=self.groups_key,
+            labels=self.labels,
+            classes=None if classes is None else classes_of(classes),
+            conversion=conversion,
+            skip=self.other_files == "skip",
+        )
+
+
+def shape_of(text: str) -> Shape:
+    """Read CHANNELSxHEIGHTxWIDTH.
+
+    Raises:
+        UsageProblem: If it is something else.
+    """
+    try:
+        parts = [int(part) for part in text.lower().split("x")]
+    except ValueError:
+        parts = []
+    if len(parts) != _SHAPE_PARTS or min(parts) < 1:
+        msg = "--image-shape must be CHANNELSxHEIGHTxWIDTH, such as 1x28x28"
+        raise UsageProblem(msg)
+    return parts[0], parts[1], parts[2]
+
+
+def classes_of(text: str) -> tuple[str, ...]:
+    """Read names with commas between them.
+
+    Raises:
+        UsageProblem: If they are no text in this locale.
+    """
+    from curator.data.naming import is_text
+    from curator.validation_errors import UNREAD_LETTERS
+
+    if not is_text(text):
+        msg = f"--classes {UNREAD_LETTERS}"
+        raise UsageProblem(msg)
+    return tuple(part.strip() for part in text.split(","))

@@ -1,0 +1,127 @@
+"""The command line of `analyst`: what is mistyped, what the help says, what is still accepted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from analyst.cli import ExitCode, main
+from analyst.training.checkpoint import checkpoint_store
+from tests.commands import understood
+from tests.fakes.barrier import FakeBarrier, FakeDataset
+from tests.unit.analyst.test_cli import SMALL, TRAIN, connect_to
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--show-refusl"], "No such option: --show-refusl (Possible options: --show-refusal)"),
+        (["--device=cpu", "--sed=1"], "Possible options: --seed, --set"),
+        (["--zzzzzz", "1"], "No such option: --zzzzzz\n"),
+        (["--curator", "localhost"], "localhost: HOST:PORT is needed, such as localhost:50051"),
+    ],
+)
+def test_a_mistyped_option_is_told_from_its_nearest(
+    capsys: pytest.CaptureFixture[str], options: list[str], text: str
+) -> None:
+    argv = [*TRAIN, "--recipe", "dp-sinkhorn-digits", "--out", "x", *options]
+    assert main(argv) == ExitCode.USAGE
+    error = capsys.readouterr().err
+    assert text in error
+    assert "what to do: read 'analyst train --help', then type it again" in error
+
+
+@pytest.mark.parametrize(
+    ("argv", "text"),
+    [
+        ([], "Missing command"),
+        (["train"], "Missing option '--out'"),
+        ([*TRAIN, "--out", "x"], "give either --recipe NAME, to start, or --resume"),
+        ([*TRAIN, *SMALL, "--out", "x", "--resume"], "give either --recipe NAME"),
+        (["budget", "--curator", "localhost:1"], "give --credentials FILE, or --insecure-loopback"),
+        (["budget"], "give either --curator HOST:PORT or --federation FILE.toml"),
+        (["embedding", "download", *TRAIN[1:], "--out", "x"], "give either --run RUN_ID"),
+        (["bugdet"], "Did you mean 'budget'?"),
+        (["plan", *TRAIN[1:], *SMALL, "--for-steps", "0"], "'--for-steps'"),
+        (["plan", *TRAIN[1:], *SMALL, "--for-epsilon", "nan"], "give a number above 0"),
+        (["plan", *TRAIN[1:], *SMALL, "--points", "51"], "'--points'"),
+        (["plan", *TRAIN[1:], *SMALL, "--over", "time"], "'--over'"),
+    ],
+)
+def test_usage_errors(capsys: pytest.CaptureFixture[str], argv: list[str], text: str) -> None:
+    assert main(argv) == ExitCode.USAGE
+    error = capsys.readouterr().err
+    assert text in error
+    assert "what to do: read 'analyst" in error
+
+
+def test_the_help_of_train_fits_on_two_screens(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    assert main(["train", "--help"]) == ExitCode.OK
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 60
+    assert max(map(len, lines)) <= 100
+    assert "analyst recipes show NAME" in " ".join(line.strip() for line in lines)
+
+
+def test_every_option_of_earlier_versions_is_taken_with_a_hint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    barrier = FakeBarrier(FakeDataset(epsilon=6.0))
+
+    def train(out: str, *options: str) -> int:
+        argv = [*TRAIN, "--out", str(tmp_path / out), *options]
+        return main(argv, connect=connect_to(barrier))
+
+    assert train("old", *SMALL, "--optimizer-lr=.5", "--steps", "2") == 0
+    error = capsys.readouterr().err
+    (hint,) = (line for line in error.splitlines() if line.startswith("note: "))
+    assert "--optimizer-lr: --set optimizer.lr=.5" in hint
+    assert "--mechanism-num-samples: --set mechanism.num_samples=20" in hint
+    new = [word for key in ("generator.width=8", "session.sample_every=99",
+                            "mechanism.num_samples=20", "mechanism.num_debias=4",
+                            "optimizer.lr=.5") for word in ("--set", key)]  # fmt: skip
+    asked = [*SMALL[:2], *new, "--steps", "2"]
+    assert train("new", *asked) == ExitCode.OK
+    assert "note: " not in capsys.readouterr().err
+    old, named = (checkpoint_store(tmp_path / one).load()[1].recipe for one in ("old", "new"))
+    assert old == named
+    assert old["optimizer"]["lr"] == 0.5
+
+
+def test_the_keys_of_a_recipe_are_documented(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["recipes", "show", "embedding-digits", "--keys"]) == ExitCode.OK
+    text = capsys.readouterr().out
+    assert "mechanism.bandwidths = [4.0]\n    kernel scales" in text
+    assert "mechanism.noise_multiplier = 1.0\n" in text
+    assert "    number, above 0; no default\n" in text
+    assert main(["recipes", "show", "mnist-to-usps", "--keys", "--json"]) == ExitCode.OK
+    keys = {one["path"]: one for one in json.loads(capsys.readouterr().out)}
+    assert keys["training.steps"]["value"] == 800
+    assert {"type", "range", "default", "sentence"} <= keys["training.steps"].keys()
+
+
+@pytest.mark.parametrize("argv", [["recipes", "embedding-digits"], ["recipes", "--json"]])
+def test_recipes_are_printed_without_naming_the_command(
+    capsys: pytest.CaptureFixture[str], argv: list[str]
+) -> None:
+    assert main(argv) == ExitCode.OK
+    short = capsys.readouterr().out
+    assert main([argv[0], "show" if argv[1][0] != "-" else "list", *argv[1:]]) == ExitCode.OK
+    assert capsys.readouterr().out == short
+
+
+def test_several_values_after_one_option() -> None:
+    typed = ["evaluate", "s.npz", "--test", "t.npz", "--compare", "a", "b", "--seed", "-1"]
+    params = understood(typed, "analyst").params
+    assert [str(one) for one in params["compare"]] == ["a", "b"]
+    assert params["seed"] == -1
+    plan = ["plan", *TRAIN[1:], "--recipe", "x"]
+    assert understood([*plan, "--plot"], "analyst").params["plot"] == "-"
+    assert understood([*plan, "--plot", "--force"], "analyst").params["plot"] == "-"
+    assert understood([*plan, "--plot", "p.png"], "analyst").params["plot"] == "p.png"
+    assert understood([*plan, "--plot=p.png"], "analyst").params["plot"] == "p.png"
