@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.conftest import digits_folder
+
 ROOT = Path(__file__).parents[3]
 HEAVY = ("torch", "sklearn", "scipy", "geomloss", "opacus", "numba", "matplotlib", "xgboost")
 PROGRAM = """
@@ -70,6 +72,12 @@ def test_the_steward_s_budget_imports_nothing_slow(tmp_path: Path) -> None:
     assert not imported("curator", "budget", "--dir", folder, code=0)
     assert not imported("curator", "key", "--dir", folder, "--json", code=0)
     assert not imported("curator", "analyst", "list", "--dir", folder, code=0)
+
+
+def test_looking_at_data_sets_imports_nothing_slow(tmp_path: Path) -> None:
+    folder = str(digits_folder(tmp_path / "weir").root)
+    for words in (("dataset", "list"), ("ledger", "show"), ("budget",)):
+        assert not imported("curator", *words, "--dir", folder, code=0)
 
 
 def test_this_test_sees_what_is_slow() -> None:
