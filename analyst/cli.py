@@ -188,12 +188,12 @@ def _carry_out(arguments: argparse.Namespace, connect: Connect, screen: Screen) 
 def _run_together(
     arguments: argparse.Namespace, connect: Connect, screen: Screen, several: FederationConfig
 ) -> ExitCode:
-    from analyst.training.federation.commands import SEVERAL, Together
+    from analyst.training.federation.commands import SEVERAL, FederationCommand
 
     def reach(member: MemberConfig) -> AbstractContextManager[Curator]:
         return connect(member_connection(member, arguments))
 
-    result = SEVERAL[arguments.command](Together(arguments, several, reach, screen))
+    result = SEVERAL[arguments.command](FederationCommand(arguments, several, reach, screen))
     return ExitCode.OK if result is None else say_outcome(result, arguments, screen)
 
 

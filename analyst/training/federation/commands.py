@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class FederationCommand:
     """What a command with several curators is given."""
 
     arguments: argparse.Namespace
@@ -36,7 +36,7 @@ class Together:
         return connected(self.config.curator, self.connect, tolerant=True, say=self.screen.warn)
 
 
-def _train(given: Together) -> SessionResult:
+def _train(given: FederationCommand) -> SessionResult:
     from analyst.training.federation.train_together import train_together  # torch, seconds
     from analyst.training.loop import Outcome
     from analyst.training.progress import Progress
@@ -52,31 +52,31 @@ def _train(given: Together) -> SessionResult:
     return result
 
 
-def _plan(given: Together) -> None:
+def _plan(given: FederationCommand) -> None:
     arguments = given.arguments
     recipe = load_either(arguments.recipe, read_overrides(arguments))
     with given.members() as members:
         plans(members, recipe, question_of(arguments), given.screen)
 
 
-def _budget(given: Together) -> None:
+def _budget(given: FederationCommand) -> None:
     with given.members() as members:
         budgets(members, given.arguments.dataset, given.screen)
 
 
-def _runs(given: Together) -> None:
+def _runs(given: FederationCommand) -> None:
     with given.members() as members:
         runs(members, given.screen, open_only=given.arguments.open)
 
 
-def _close(given: Together) -> None:
+def _close(given: FederationCommand) -> None:
     with given.members() as members:
         close_together(members, given.arguments.run_id, given.screen.warn)
     given.screen.say("all runs are closed; what they did not use went back to the budgets")
     given.screen.answer({"closed": given.arguments.run_id.split("+")})
 
 
-SEVERAL: dict[str, Callable[[Together], SessionResult | None]] = {
+SEVERAL: dict[str, Callable[[FederationCommand], SessionResult | None]] = {
     "train": _train,
     "plan": _plan,
     "budget": _budget,

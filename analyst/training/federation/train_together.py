@@ -23,12 +23,12 @@ from analyst.training.session import (
 )
 
 if TYPE_CHECKING:
-    from analyst.training.federation.commands import Together
+    from analyst.training.federation.commands import FederationCommand
     from analyst.training.loop import Stop
     from analyst.training.progress import Progress
 
 
-def train_together(given: Together, progress: Progress, stop: Stop) -> SessionResult:
+def train_together(given: FederationCommand, progress: Progress, stop: Stop) -> SessionResult:
     """Open runs at all curators, or resume them, and train."""
     arguments = given.arguments
     options = SessionOptions(out=arguments.out, start_from=arguments.start_from)
@@ -37,7 +37,7 @@ def train_together(given: Together, progress: Progress, stop: Stop) -> SessionRe
 
 
 def _start(
-    given: Together, options: SessionOptions, progress: Progress, stop: Stop
+    given: FederationCommand, options: SessionOptions, progress: Progress, stop: Stop
 ) -> SessionResult:
     """Open runs at all curators and train."""
     recipe = load_recipe(given.arguments.recipe, read_overrides(given.arguments))
@@ -56,7 +56,7 @@ def _start(
 
 
 def _resume(
-    given: Together, options: SessionOptions, progress: Progress, stop: Stop
+    given: FederationCommand, options: SessionOptions, progress: Progress, stop: Stop
 ) -> SessionResult:
     overrides = read_overrides(given.arguments)
     _, manifest = checkpoint_store(options.out).load()
@@ -70,7 +70,7 @@ def _resume(
         return resume_session(federation, overrides, options, progress, stop)
 
 
-def _setup(given: Together, recipe: Recipe, progress: Progress) -> FederationSetup:
+def _setup(given: FederationCommand, recipe: Recipe, progress: Progress) -> FederationSetup:
     return FederationSetup(
         config=given.config,
         connect=given.connect,
