@@ -38,7 +38,11 @@ class Output:
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 
     def write(self, text: str) -> int:
-        """Write text, or note that it cannot be."""
+        """Write text, or note that it cannot be.
+
+        Args:
+            text: Anything.
+        """
         if self.failure is None:
             try:
                 self._open_stream().write(text)

@@ -13,8 +13,7 @@ from analyst.embedding.file import SavedEmbedding
 from analyst.embedding.objective import EmbeddingObjective
 from analyst.errors import EmbeddingError, RecipeError, RunClosed
 from analyst.facts import ImageFacts
-
-_MECHANISMS = ("mean-embedding", "dp-merf-ae")
+from analyst.recipes.mechanisms import RELEASED_ONCE
 
 
 @final
@@ -115,7 +114,7 @@ class OfflineBarrier:
             for name in saved.keys() | parameters.keys()
             if saved.get(name) != parameters.get(name)
         )
-        if mechanism not in _MECHANISMS or other:
+        if mechanism not in RELEASED_ONCE or other:
             what = ", ".join(f"mechanism.{name}" for name in other) or "mechanism.kind"
             message = f"the recipe asks for another release than this one of '{dataset}': {what}"
             raise RecipeError(message, "Use the recipe that the run was opened with.")

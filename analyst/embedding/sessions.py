@@ -15,6 +15,7 @@ from analyst.embedding.file import SavedEmbedding, load_embedding, save_embeddin
 from analyst.embedding.offline import OfflineBarrier
 from analyst.errors import RecipeError
 from analyst.recipes import Recipe
+from analyst.recipes.mechanisms import RELEASED_ONCE
 from analyst.training.checkpoint import checkpoint_store
 from analyst.training.loop import Stop
 from analyst.training.progress import Progress
@@ -23,8 +24,6 @@ from analyst.training.session import SessionOptions, SessionResult, resume_sessi
 
 if TYPE_CHECKING:
     from analyst.client.release import DownloadedRelease
-
-_MECHANISMS = ("mean-embedding", "dp-merf-ae")
 
 
 class ReleasingCurator(Curator, Protocol):
@@ -50,9 +49,9 @@ def open_for_release(barrier: Curator, recipe: Recipe, progress: Progress) -> st
         RecipeError: If the recipe's mechanism releases nothing when a run opens.
     """
     mechanism = recipe.mechanism
-    if mechanism.wire_name not in _MECHANISMS:
+    if mechanism.pays_per_step:
         message = f"{mechanism.kind} pays for every step and has no release to download"
-        raise RecipeError(message, f"Choose a recipe of {' or '.join(_MECHANISMS)}.")
+        raise RecipeError(message, f"Choose a recipe of {' or '.join(RELEASED_ONCE)}.")
     facts = barrier.describe(recipe.training.dataset)
     parameters = mechanism.parameters(facts)
     progress.say(

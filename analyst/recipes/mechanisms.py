@@ -41,7 +41,7 @@ ADAPTATION: Final = "dp-swd-features"
 
 _EACH_SHARD = "every step asks a network of each shard, which hold all records; it is charged"
 _FRESH_SAMPLE = "every step reads a fresh private sample and is charged"
-_RELEASED_ONCE = "one release is charged when the run opens; its steps are free"
+_ONE_RELEASE = "one release is charged when the run opens; its steps are free"
 _OF_THE_SAMPLES: Final = ("num_debias", "num_fakes", "num_labelled")  # no more than num_samples
 _ALL_OR_NONE: Final = ("adaptive_threshold", "adaptive_decay", "adaptive_grace")
 
@@ -74,7 +74,7 @@ _MECHANISMS: Final[Mapping[str, _Mechanism]] = {
     "dp-cgan": _Mechanism(
         cost="every step updates a critic with {critic_steps} fresh samples, and is charged"
     ),
-    "dp-merf-ae": _Mechanism(cost=_RELEASED_ONCE, pays_per_step=False),
+    "dp-merf-ae": _Mechanism(cost=_ONE_RELEASE, pays_per_step=False),
     "dp-sinkhorn": _Mechanism(cost=_FRESH_SAMPLE),
     "dp-swd": _Mechanism(cost=_FRESH_SAMPLE),
     "dp-swd-features": _Mechanism(
@@ -91,10 +91,14 @@ _MECHANISMS: Final[Mapping[str, _Mechanism]] = {
         cost="every step asks the next critic; a round of them is charged in advance"
     ),
     "mean-embedding": _Mechanism(
-        cost=_RELEASED_ONCE, pays_per_step=False, defaults={"num_features": 0, "bandwidths": ()}
+        cost=_ONE_RELEASE, pays_per_step=False, defaults={"num_features": 0, "bandwidths": ()}
     ),
     "pate-gan": _Mechanism(cost=_EACH_SHARD),
 }
+
+
+RELEASED_ONCE: Final = tuple(name for name, one in _MECHANISMS.items() if not one.pays_per_step)
+"""Mechanisms whose one release can be downloaded."""
 
 
 class MechanismConfig(BaseModel):
