@@ -25,7 +25,7 @@ from analyst.cli import (
 )
 from analyst.cli.command import Connect, Task, command
 from analyst.cli.exit_code import ExitCode
-from analyst.cli.options import CONTEXT, Group, argument, option
+from analyst.cli.options import CONTEXT, Group, argument
 from analyst.errors import (
     AnalystError,
     BudgetExhausted,
@@ -54,7 +54,7 @@ def analyst(
     *,
     version: Annotated[
         bool,
-        option("Print the version.", None, "--version", callback=_say_version, is_eager=True),
+        typer.Option("--version", help="Print the version.", callback=_say_version, is_eager=True),
     ] = False,
 ) -> None:
     """Train generators of images that you never see."""

@@ -16,7 +16,7 @@ from typer.main import get_group
 from curator.cli import analyst, audit, dataset, doctor, explain, init, ledger, plan, serve
 from curator.cli.command import Task, command
 from curator.cli.exit_code import ExitCode
-from curator.cli.options import CONTEXT, Group, argument, option
+from curator.cli.options import CONTEXT, Group, argument
 from curator.core_dumps import forbid_core_dumps
 from curator.os_words import in_words
 from curator.output import Output, OutputLost, steady_output
@@ -37,7 +37,7 @@ def curator(
     *,
     version: Annotated[
         bool,
-        option("Print the version.", None, "--version", callback=_say_version, is_eager=True),
+        typer.Option("--version", help="Print the version.", callback=_say_version, is_eager=True),
     ] = False,
 ) -> None:
     """Hold private images and answer with differentially private gradients."""
