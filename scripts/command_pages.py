@@ -25,7 +25,7 @@ def program_page(title: str, program: Any, codes: type[IntEnum]) -> str:
     for words, command in _leaves(program, name):
         context = command.context_class(command, info_name=words)
         usage = [one.metavar for one in command.params if _is_argument(one)]
-        usage += [f"{one.opts[0]} {one.metavar}" for one in command.params if _needed(one)]
+        usage += [one.get_help_record(context)[0] for one in command.params if _needed(one)]
         parts.append(f"## {words}\n")
         parts.append("\n\n".join(map(sentence, command.help.split("\n\n"))))
         parts.append(f"```text\n{' '.join([words, *usage])} [OPTIONS]\n```\n")

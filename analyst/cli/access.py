@@ -6,10 +6,11 @@ import shlex
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, ClassVar
 
 import typer
 
+from analyst.cli.options import flag, option
 from analyst.client.address import address_problem
 from analyst.errors import FederationError
 from analyst.screen import Screen
@@ -46,35 +47,25 @@ def positive(value: float | None) -> float | None:
     return value
 
 
-def _option(*names: str, help: str, **more: Any) -> Any:  # noqa: A002 - as Typer calls it
-    return typer.Option(*names, help=help, rich_help_panel="Curator", **more)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Access:
     """Curators and credentials, as they are typed."""
 
-    curator: Annotated[
-        list[str] | None,
-        _option(
-            metavar="HOST:PORT|unix:/PATH", help="Its address; repeat it for several curators."
-        ),
-    ] = None
-    federation: Annotated[
-        Path | None, _option(metavar="FILE.toml", help="Or a file that lists several.")
-    ] = None
-    credentials: Annotated[
-        list[Path] | None,
-        _option(
-            metavar="FILE", help="From the steward; for several curators one each, in their order."
-        ),
-    ] = None
-    insecure_loopback: Annotated[
-        bool, _option("--insecure-loopback", help="No TLS; only to this machine, for trials.")
-    ] = False
-    timeout: Annotated[
-        float, _option(metavar="S", callback=positive, help="Seconds to wait for the connection.")
-    ] = 10.0
+    SECTION: ClassVar = "Curator"
+
+    curator: list[str] | None = option(
+        "Its address; repeat it for several curators.", "HOST:PORT|unix:/PATH"
+    )
+    federation: Path | None = option("Or a file that lists several.", "FILE.toml")
+    credentials: list[Path] | None = option(
+        "From the steward; for several curators one each, in their order.", "FILE"
+    )
+    insecure_loopback: bool = flag(
+        "--insecure-loopback", "No TLS; only to this machine, for trials."
+    )
+    timeout: float = option(
+        "Seconds to wait for the connection.", "S", callback=positive, default=10.0
+    )
 
     def __post_init__(self) -> None:
         """Check that addresses and credentials go together.
@@ -176,21 +167,14 @@ class Access:
 class RuleOptions:
     """How several curators go together."""
 
-    combine: Annotated[
-        Combine | None,
-        typer.Option(
-            help="Average all gradients, ask one in turn, or add embeddings "
-            "[mean; sum for embeddings].",
-            rich_help_panel="Several curators",
-        ),
-    ] = None
-    on_loss: Annotated[
-        OnLoss | None,
-        typer.Option(
-            help="When one is lost or used up: end, or go on with the others [stop].",
-            rich_help_panel="Several curators",
-        ),
-    ] = None
+    SECTION: ClassVar = "Several curators"
+
+    combine: Combine | None = option(
+        "Average all gradients, ask one in turn, or add embeddings [mean; sum for embeddings]."
+    )
+    on_loss: OnLoss | None = option(
+        "When one is lost or used up: end, or go on with the others [stop]."
+    )
 
 
 def connect(config: ConnectionConfig, screen: Screen) -> AbstractContextManager[Curator]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Literal
+from typing import Literal
 
 import typer
 
 from analyst.cli.access import Access, RuleOptions
 from analyst.cli.command import Task, command
 from analyst.cli.exit_code import ExitCode
-from analyst.cli.options import Group
+from analyst.cli.options import Group, argument, option
 from analyst.cli.train import Start
 
 app = typer.Typer(
@@ -32,19 +32,16 @@ _EXAMPLE = "--recipe mnist-to-usps --source mnist.npz --out runs/usps"
 )
 def train(
     task: Task,
+    *,
     start: Start,
-    source: Annotated[Path, typer.Option(metavar="FILE.npz", help="Labelled public images.")],
+    source: Path = option("Labelled public images.", "FILE.npz", needed=True),
     access: Access,
     rule: RuleOptions,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="SECTION.KEY=VALUE",
-            help="Set any key of the recipe; repeatable. 'analyst recipes show NAME --keys' lists "
-            "all keys.",
-        ),
-    ] = None,
+    assignments: list[str] | None = option(
+        "Set any key of the recipe; repeatable. 'analyst recipes show NAME --keys' lists all keys.",
+        "SECTION.KEY=VALUE",
+        "--set",
+    ),
 ) -> ExitCode:
     """Train on labelled public images, drawn to a private set without labels."""
     folders = f"--source {quote(str(source))} --resume --out {quote(str(start.out))}"
@@ -115,13 +112,10 @@ def _adapt(  # what 'train' was given
 @command(app, "adapt test runs/usps --test public-test.npz", name="test", reads=True)
 def measure(
     task: Task,
-    run: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="Of 'adapt train'.")],
-    test_file: Annotated[
-        Path, typer.Option("--test", metavar="FILE.npz", help="Labelled public images.")
-    ],
-    part: Annotated[
-        Literal["train", "test"], typer.Option(help="Of a file with both parts.")
-    ] = "test",
+    *,
+    run: Path = argument("RUN_DIR", "Of 'adapt train'."),
+    test_file: Path = option("Labelled public images.", "FILE.npz", "--test", needed=True),
+    part: Literal["train", "test"] = option("Of a file with both parts.", default="test"),
 ) -> None:
     """The accuracy of an adapted classifier on labelled public images; free."""
     from analyst.adaptation.accuracy import accuracy

@@ -12,10 +12,20 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from analyst.cli import adapt, certificate, embedding, plan, recipes, runs, synthetic, train
+from analyst.cli import (
+    adapt,
+    certificate,
+    embedding,
+    evaluate,
+    plan,
+    recipes,
+    runs,
+    synthetic,
+    train,
+)
 from analyst.cli.command import Connect, Task, command
 from analyst.cli.exit_code import ExitCode
-from analyst.cli.options import CONTEXT, Group
+from analyst.cli.options import CONTEXT, Group, argument
 from analyst.errors import (
     AnalystError,
     BudgetExhausted,
@@ -57,7 +67,7 @@ def analyst(
     """Train generators of images that you never see."""
 
 
-for part in (train, plan, runs, certificate, synthetic, embedding, adapt, recipes):
+for part in (train, plan, runs, certificate, synthetic, evaluate, embedding, adapt, recipes):
     app.add_typer(part.app)
 last = typer.Typer()
 app.add_typer(last)
@@ -66,9 +76,8 @@ app.add_typer(last)
 @command(last, "completion bash > ~/.local/share/bash-completion/completions/analyst", reads=True)
 def completion(
     task: Task,
-    shell: Annotated[
-        Literal["bash", "zsh", "fish"], typer.Argument(metavar="bash|zsh|fish", help="The shell.")
-    ],
+    *,
+    shell: Literal["bash", "zsh", "fish"] = argument("bash|zsh|fish", "The shell."),
 ) -> None:
     """Print what makes a shell complete this command."""
     from typer._completion_shared import get_completion_script

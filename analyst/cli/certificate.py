@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 from shlex import quote
-from typing import Annotated
 
 import typer
 
 from analyst.cli.access import Access
 from analyst.cli.command import Task, command
 from analyst.cli.exit_code import ExitCode
-from analyst.cli.options import Group
+from analyst.cli.options import Group, argument, flag, option
 from analyst.new_file import check_output, write_file
 
 app = typer.Typer(
@@ -26,20 +25,15 @@ app = typer.Typer(
 )
 def verify(
     task: Task,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The certificate.")],
-    credentials: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Also check that the curator of these credentials signed."
-        ),
-    ] = None,
-    fingerprint: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SHA256:...",
-            help="Also check that the key of this fingerprint signed, as 'curator key' prints it.",
-        ),
-    ] = None,
+    *,
+    file: Path = argument("FILE", "The certificate."),
+    credentials: Path | None = option(
+        "Also check that the curator of these credentials signed.", "FILE"
+    ),
+    fingerprint: str | None = option(
+        "Also check that the key of this fingerprint signed, as 'curator key' prints it.",
+        "SHA256:...",
+    ),
 ) -> ExitCode:
     """Check a certificate; asks no curator."""
     from analyst.certificate import certificate_text, check_certificate
@@ -82,11 +76,11 @@ def verify(
 )
 def fetch(
     task: Task,
-    run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="As 'train' printed it.")],
-    out: Annotated[Path, typer.Option(metavar="FILE.json", help="Where to write it.")],
-    access: Access,
     *,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    run_id: str = argument("RUN_ID", "As 'train' printed it."),
+    out: Path = option("Where to write it.", "FILE.json", needed=True),
+    access: Access,
+    force: bool = flag("--force", "Replace an existing file."),
 ) -> None:
     """Fetch the certificate of a closed run of yours again.
 

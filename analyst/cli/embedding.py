@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, cast
 
 import typer
 
 from analyst.cli.access import Access
 from analyst.cli.command import Task, command
 from analyst.cli.exit_code import ExitCode
-from analyst.cli.options import Group
+from analyst.cli.options import Group, argument, flag, option
 from analyst.cli.recipe_options import RecipeCommand, RecipeOptions
 from analyst.cli.train import GeneratorStart
 from analyst.new_file import check_output
@@ -29,13 +29,8 @@ app = typer.Typer(
 class Released:
     """A run that released already, or a recipe for one."""
 
-    run: Annotated[
-        str | None, typer.Option(metavar="RUN_ID", help="Of a run of yours; costs nothing.")
-    ] = None
-    recipe: Annotated[
-        str | None,
-        typer.Option(metavar="NAME|FILE.toml", help="Open a run for it; the release is charged."),
-    ] = None
+    run: str | None = option("Of a run of yours; costs nothing.", "RUN_ID")
+    recipe: str | None = option("Open a run for it; the release is charged.", "NAME|FILE.toml")
 
     def __post_init__(self) -> None:
         """Check that it is one of the two.
@@ -58,8 +53,8 @@ def download(
     task: Task,
     *,
     released: Released,
-    out: Annotated[Path, typer.Option(metavar="FILE.safetensors", help="Where to write it.")],
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    out: Path = option("Where to write it.", "FILE.safetensors", needed=True),
+    force: bool = flag("--force", "Replace an existing file."),
     access: Access,
     options: RecipeOptions,
 ) -> None:
@@ -89,9 +84,8 @@ def download(
 )
 def train(
     task: Task,
-    embedding: Annotated[
-        Path, typer.Argument(metavar="FILE.safetensors", help="From 'embedding download'.")
-    ],
+    *,
+    embedding: Path = argument("FILE.safetensors", "From 'embedding download'."),
     start: GeneratorStart,
     recipe: RecipeOptions,
 ) -> ExitCode:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, ClassVar
 
 import typer
 
 from analyst.cli.access import Access, members, positive
 from analyst.cli.command import Task, command
-from analyst.cli.options import spread
+from analyst.cli.options import flag, option, spread
 from analyst.cli.recipe_options import RecipeCommand, RecipeOptions
 from analyst.facts import Over, PlanQuestion
 
@@ -29,31 +29,15 @@ _EXAMPLE = (
 class Question:
     """What is asked, and which rows are shown around the answer."""
 
-    for_steps: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="What would N steps cost?", rich_help_panel=_ASKED),
-    ] = None
-    for_epsilon: Annotated[
-        float | None,
-        typer.Option(
-            callback=positive, metavar="E", help="What would E buy?", rich_help_panel=_ASKED
-        ),
-    ] = None
-    alone: Annotated[
-        bool,
-        typer.Option(
-            "--alone",
-            help="Also the tighter epsilon of this run alone; takes seconds.",
-            rich_help_panel=_ASKED,
-        ),
-    ] = False
-    over: Annotated[
-        Over, typer.Option(help="What differs from row to row.", rich_help_panel="Table")
-    ] = "steps"
-    points: Annotated[
-        int,
-        typer.Option(min=1, max=_MOST_POINTS, metavar="N", help="Rows.", rich_help_panel="Table"),
-    ] = 8
+    SECTION: ClassVar = "Question (with both: which noise reaches both?)"
+
+    for_steps: int | None = option("What would N steps cost?", "N", min=1)
+    for_epsilon: float | None = option("What would E buy?", "E", callback=positive)
+    alone: bool = flag(
+        "--alone", "Also the tighter epsilon of this run alone; takes seconds.", _ASKED
+    )
+    over: Over = option("What differs from row to row.", group="Table", default="steps")
+    points: int = option("Rows.", "N", group="Table", min=1, max=_MOST_POINTS, default=8)
 
     def question(self) -> PlanQuestion:
         """Return it as the curator is asked."""
@@ -70,18 +54,12 @@ class Question:
 class Plot:
     """Where the table is drawn."""
 
-    plot: Annotated[
-        str | None,
-        typer.Option(
-            metavar="[FILE]",
-            help="Draw the table, as text or to .png, .svg, .pdf or .html.",
-            rich_help_panel="Table",
-        ),
-    ] = None
-    force: Annotated[
-        bool,
-        typer.Option("--force", help="Replace the file of --plot.", rich_help_panel="Table"),
-    ] = False
+    SECTION: ClassVar = "Table"
+
+    plot: str | None = option(
+        "Draw the table, as text or to .png, .svg, .pdf or .html.", "[FILE]", group="Table"
+    )
+    force: bool = flag("--force", "Replace the file of --plot.", "Table")
 
     @property
     def file(self) -> Path | None:
@@ -106,7 +84,8 @@ class PlanCommand(RecipeCommand):
 )
 def plan(
     task: Task,
-    recipe: Annotated[str, typer.Option(metavar="NAME|FILE.toml", help="What to plan.")],
+    *,
+    recipe: str = option("What to plan.", "NAME|FILE.toml", needed=True),
     question: Question,
     plot: Plot,
     access: Access,

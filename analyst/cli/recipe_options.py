@@ -4,42 +4,28 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any, ClassVar
 
-import typer
-
-from analyst.cli.options import Command
+from analyst.cli.options import Command, option
 
 _NAMED = {"dataset": "training", "steps": "training", "seed": "training", "device": "session"}
-
-
-def _option(*names: str, help: str, metavar: str) -> Any:  # noqa: A002 - as Typer calls it
-    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel="Recipe")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecipeOptions:
     """What the command line says in the place of the recipe's file."""
 
-    dataset: Annotated[
-        str | None, _option(metavar="NAME", help="Name of the data set at the curator.")
-    ] = None
-    steps: Annotated[
-        str | None, _option(metavar="N|all", help="Declared steps, or all that the budget affords.")
-    ] = None
-    seed: Annotated[str | None, _option(metavar="N", help="Seed of weights and latents.")] = None
-    device: Annotated[
-        str | None, _option(metavar="NAME", help="Torch device of the generator.")
-    ] = None
-    assignments: Annotated[
-        list[str] | None,
-        _option(
-            "--set",
-            metavar="SECTION.KEY=VALUE",
-            help="Set any key of the recipe; repeatable. 'analyst recipes show NAME --keys' lists "
-            "all keys.",
-        ),
-    ] = None
+    SECTION: ClassVar = "Recipe"
+
+    dataset: str | None = option("Name of the data set at the curator.", "NAME")
+    steps: str | None = option("Declared steps, or all that the budget affords.", "N|all")
+    seed: str | None = option("Seed of weights and latents.", "N")
+    device: str | None = option("Torch device of the generator.", "NAME")
+    assignments: list[str] | None = option(
+        "Set any key of the recipe; repeatable. 'analyst recipes show NAME --keys' lists all keys.",
+        "SECTION.KEY=VALUE",
+        "--set",
+    )
 
     def overrides(self) -> dict[str, Any]:
         """Return what is set, by dotted key."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from analyst.cli.command import Task, command
-from analyst.cli.options import Group
+from analyst.cli.options import Group, argument, flag
 
 _COMMANDS = ("list", "show")
 
@@ -55,15 +55,11 @@ def list_all(task: Task) -> None:
 @command(app, "recipes show embedding-digits", "recipes show embedding-digits --keys", reads=True)
 def show(
     task: Task,
-    name: Annotated[str, typer.Argument(metavar="NAME|FILE.toml", help="The recipe.")],
     *,
-    keys: Annotated[
-        bool,
-        typer.Option(
-            "--keys",
-            help="Every key that --set takes: its value here, its meaning, what it may be.",
-        ),
-    ] = False,
+    name: str = argument("NAME|FILE.toml", "The recipe."),
+    keys: bool = flag(
+        "--keys", "Every key that --set takes: its value here, its meaning, what it may be."
+    ),
 ) -> None:
     """Print a recipe's file, or document its keys."""
     from analyst.adaptation.load import adaptation_recipes, adaptation_text

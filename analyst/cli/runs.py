@@ -8,20 +8,20 @@ import typer
 
 from analyst.cli.access import Access, members
 from analyst.cli.command import Task, command
+from analyst.cli.options import argument, flag, option
 
 app = typer.Typer()
 
 _ACCESS = "--curator localhost:50051 --credentials alice.credentials.json"
-RunId = Annotated[str, typer.Argument(metavar="RUN_ID", help="As 'train' and 'runs' print it.")]
+RunId = Annotated[str, argument("RUN_ID", "As 'train' and 'runs' print it.")]
 
 
 @command(app, f"budget {_ACCESS}", reads=True)
 def budget(
     task: Task,
+    *,
     access: Access,
-    dataset: Annotated[
-        str | None, typer.Option(metavar="NAME", help="One data set [all that you may use].")
-    ] = None,
+    dataset: str | None = option("One data set [all that you may use].", "NAME"),
 ) -> None:
     """What is left of the budget."""
     from analyst.reports.budgets import (
@@ -50,9 +50,9 @@ def budget(
 @command(app, f"runs --open {_ACCESS}", reads=True)
 def runs(
     task: Task,
-    access: Access,
     *,
-    open_only: Annotated[bool, typer.Option("--open", help="Leave out closed runs.")] = False,
+    access: Access,
+    open_only: bool = flag("--open", "Leave out closed runs."),
 ) -> None:
     """Your runs here: open ones first, the last opened first."""
     from analyst.reports.runs import runs_json, runs_text
@@ -70,7 +70,7 @@ def runs(
 
 
 @command(app, f"close 0123456789abcdef0123456789abcdef \\\n      {_ACCESS}")
-def close(task: Task, run_id: RunId, access: Access) -> None:
+def close(task: Task, *, run_id: RunId, access: Access) -> None:
     """End a run and give back what it did not use."""
     if (several := access.several()) is not None:
         from analyst.training.federation.reports import close_together

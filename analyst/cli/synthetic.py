@@ -1,23 +1,22 @@
-"""`analyst sample`, `evaluate` and `export`: what is made of a trained generator; no curator."""
+"""`analyst sample` and `export`: what is made of a trained generator; no curator."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from analyst.cli.command import Task, command
-from analyst.cli.options import Command, spread
+from analyst.cli.options import argument, flag, option
 from analyst.errors import ImageFileError
 from analyst.evaluation.choices import Format
-from analyst.evaluation.options import EvaluateOptions
 from analyst.new_file import check_output
 
 app = typer.Typer()
 
-Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
-Unused = Annotated[str | None, typer.Option(hidden=True)]
+Force = Annotated[bool, flag("--force", "Replace an existing file.")]
+Unused = Annotated[str | None, option("", hidden=True)]
 """Taken as everywhere else, though sampling asks no curator."""
 
 
@@ -25,16 +24,14 @@ Unused = Annotated[str | None, typer.Option(hidden=True)]
 def sample(  # noqa: PLR0913 - one parameter an option
     task: Task,
     *,
-    out_of: Annotated[Path, typer.Option(metavar="RUN_DIR", help="The run.")],
-    count: Annotated[int, typer.Option(min=1, metavar="N", help="How many images.")],
-    out: Annotated[Path, typer.Option(metavar="FILE.npz|FILE.png", help="Where to write them.")],
+    out_of: Path = option("The run.", "RUN_DIR", needed=True),
+    count: int = option("How many images.", "N", min=1, needed=True),
+    out: Path = option("Where to write them.", "FILE.npz|FILE.png", needed=True),
     force: Force = False,
-    seed: Annotated[int, typer.Option(metavar="N", help="Of labels and latents.")] = 0,
-    weights: Annotated[
-        Literal["ema", "generator"], typer.Option(help="Averaged or last weights.")
-    ] = "ema",
-    curator: Unused = None,  # noqa: ARG001
-    credentials: Unused = None,  # noqa: ARG001
+    seed: int = option("Of labels and latents.", "N", default=0),
+    weights: Literal["ema", "generator"] = option("Averaged or last weights.", default="ema"),
+    curator: Unused,  # noqa: ARG001
+    credentials: Unused,  # noqa: ARG001
 ) -> None:
     """Images from a run's newest checkpoint; free.
 
@@ -59,45 +56,26 @@ def sample(  # noqa: PLR0913 - one parameter an option
     _say_wrote(task, count, out)
 
 
-class EvaluateCommand(Command):
-    """Takes several values after one --compare, too."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read a command line, with --compare once for each of its values."""
-        return super().parse_args(ctx, spread(args, "--compare"))
-
-
-@command(
-    app,
-    "evaluate synthetic.npz --test public-test.npz --out report --run runs/digits",
-    kind=EvaluateCommand,
-)
-def evaluate(task: Task, options: EvaluateOptions) -> None:
-    """Train on synthetic images, test on public ones."""
-    from analyst.evaluation.command import run_evaluate
-
-    run_evaluate(options, task.screen)
-
-
 @command(app, "export synthetic.npz --format folder --out synthetic")
 def export(
     task: Task,
     *,
-    synthetic: Annotated[Path, typer.Argument(metavar="SYNTHETIC.npz", help="What to export.")],
-    form: Annotated[Format, typer.Option("--format", help="What other programs read.")],
-    out: Annotated[Path, typer.Option(metavar="PATH", help="File or directory.")],
-    force: Annotated[
-        bool,
-        typer.Option(
-            "--force",
-            help="Replace an existing .npz file; a directory must be new or empty.",
-        ),
-    ] = False,
+    synthetic: Path = argument("SYNTHETIC.npz", "What to export."),
+    form: Format = option("What other programs read.", None, "--format", needed=True),
+    out: Path = option("File or directory.", "PATH", needed=True),
+    force: bool = flag(
+        "--force", "Replace an existing .npz file; a directory must be new or empty."
+    ),
 ) -> None:
     """A synthetic set as NPZ, image folder or IDX."""
-    from analyst.evaluation.command import run_export
+    from analyst.evaluation.export import export_images
+    from analyst.evaluation.image_file import load_images
 
-    _say_wrote(task, run_export(synthetic, form, out, force=force), out)
+    if form == "npz":
+        check_output(out, force=force)  # the others take an empty folder only
+    data = load_images(synthetic, part="train")
+    export_images(data, form, out, force=force)
+    _say_wrote(task, len(data.labels), out)
 
 
 def _say_wrote(task: Task, count: int, out: Path) -> None:

@@ -6,13 +6,14 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from analyst.cli.access import Access, RuleOptions, members
 from analyst.cli.command import Task, command
 from analyst.cli.exit_code import ExitCode
+from analyst.cli.options import flag, option
 from analyst.cli.recipe_options import RecipeCommand, RecipeOptions
 
 if TYPE_CHECKING:
@@ -28,11 +29,9 @@ _ACCESS = "--curator localhost:50051 --credentials alice.credentials.json"
 class Start:
     """A new run, or one that is gone on with."""
 
-    recipe: Annotated[
-        str | None, typer.Option(metavar="NAME|FILE.toml", help="Start a new run.")
-    ] = None
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where a run lives.")]
+    recipe: str | None = option("Start a new run.", "NAME|FILE.toml")
+    resume: bool = flag("--resume", "Go on with the run in --out.")
+    out: Path = option("Where a run lives.", "DIR", needed=True)
 
     def __post_init__(self) -> None:
         """Check that it is one of the two.
@@ -49,10 +48,7 @@ class Start:
 class GeneratorStart(Start):
     """The same for a generator, which may start from another's weights."""
 
-    start_from: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Take the generator's weights of another run."),
-    ] = None
+    start_from: Path | None = option("Take the generator's weights of another run.", "DIR")
 
 
 @command(
@@ -63,17 +59,14 @@ class GeneratorStart(Start):
 )
 def train(
     task: Task,
+    *,
     start: GeneratorStart,
     access: Access,
     recipe: RecipeOptions,
     rule: RuleOptions,
-    *,
-    show_refusal: Annotated[
-        bool,
-        typer.Option(
-            "--show-refusal", help="When finished, ask for one more step and explain the refusal."
-        ),
-    ] = False,
+    show_refusal: bool = flag(
+        "--show-refusal", "When finished, ask for one more step and explain the refusal."
+    ),
 ) -> ExitCode:
     """Open or resume a run and train a generator."""
     several = access.several(rule)

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from curator.cli.command import Dir, Force, Task, UsageProblem, check_out, command, opened
-from curator.cli.options import Group
+from curator.cli.options import Group, argument, flag, option
 
 if TYPE_CHECKING:
     from curator.folder import CuratorFolder
 
 app = typer.Typer(name="analyst", cls=Group, help="Add and list analysts.")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Of the analyst.")]
+Name = Annotated[str, argument("NAME", "Of the analyst.")]
 _MOST_DAYS = 3650
 _SHOWN_FIRST = ("time", "what", "whom")
 
@@ -28,39 +28,28 @@ _SHOWN_FIRST = ("time", "what", "whom")
 class Credentials:
     """What is handed over."""
 
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where to write the credentials file.")
-    ] = None
+    out: Path | None = option("Where to write the credentials file.", "FILE")
     force: Force = False
-    certificate: Annotated[
-        bool,
-        typer.Option(
-            "--certificate",
-            help="A client certificate of the curator's own authority instead of a token; its "
-            "holder connects to the port of --grpc-certificate-port.",
-        ),
-    ] = False
-    expires_days: Annotated[
-        float | None,
-        typer.Option(
-            metavar="DAYS",
-            help="When they end (default: a token never, a certificate in a year).",
-        ),
-    ] = None
+    certificate: bool = flag(
+        "--certificate",
+        "A client certificate of the curator's own authority instead of a token; its "
+        "holder connects to the port of --grpc-certificate-port.",
+    )
+    expires_days: float | None = option(
+        "When they end (default: a token never, a certificate in a year).", "DAYS"
+    )
 
 
 @command(app, "analyst add alice --dir /srv/weir --expires-days 90")
 def add(
     task: Task,
+    *,
     name: Name,
     folder: Dir,
-    role: Annotated[
-        Literal["analyst", "auditor"],
-        typer.Option(
-            help="An auditor reads all runs, budgets and the ledger's head, and changes nothing."
-        ),
-    ] = "analyst",
-    *,
+    role: Literal["analyst", "auditor"] = option(
+        "An auditor reads all runs, budgets and the ledger's head, and changes nothing.",
+        default="analyst",
+    ),
     credentials: Credentials,
 ) -> None:
     """Write one credentials file to hand over."""
@@ -73,7 +62,7 @@ def add(
 
 
 @command(app, "analyst rotate alice --dir /srv/weir")
-def rotate(task: Task, name: Name, folder: Dir, credentials: Credentials) -> None:
+def rotate(task: Task, *, name: Name, folder: Dir, credentials: Credentials) -> None:
     """Replace credentials; the old ones end at once."""
     found = opened(folder)
     _check(found.tokens.check_known, name)
@@ -124,7 +113,7 @@ def _hand_over(
 
 
 @command(app, "analyst revoke alice --dir /srv/weir")
-def revoke(task: Task, name: Name, folder: Dir) -> None:
+def revoke(task: Task, *, name: Name, folder: Dir) -> None:
     """End credentials at once, also while serving."""
     is_new = opened(folder).tokens.revoke(name)
     task.screen.tell(
@@ -136,7 +125,7 @@ def revoke(task: Task, name: Name, folder: Dir) -> None:
 
 
 @command(app, "analyst list --dir /srv/weir", name="list", reads=True)
-def list_all(task: Task, folder: Dir) -> None:
+def list_all(task: Task, *, folder: Dir) -> None:
     """List callers, their roles and expiry."""
     answers = []
     for caller in opened(folder).tokens.callers():
@@ -155,7 +144,7 @@ def list_all(task: Task, folder: Dir) -> None:
 
 
 @command(app, "analyst log --dir /srv/weir")
-def log(task: Task, folder: Dir) -> None:
+def log(task: Task, *, folder: Dir) -> None:
     """Show who was added, rotated and revoked, when and by whom."""
     answers = []
     for number, line in enumerate(opened(folder).access_log.lines(), start=1):

@@ -16,7 +16,7 @@ from typer.main import get_group
 from curator.cli import analyst, audit, dataset, doctor, explain, init, ledger, plan, serve
 from curator.cli.command import Task, command
 from curator.cli.exit_code import ExitCode
-from curator.cli.options import CONTEXT, Group
+from curator.cli.options import CONTEXT, Group, argument
 from curator.system.core_dumps import forbid_core_dumps
 from curator.system.os_errors import in_words
 from curator.system.output import Output, OutputLost, steady_output
@@ -54,9 +54,8 @@ for part in (
 @command(last, "completion bash > ~/.local/share/bash-completion/completions/curator", reads=True)
 def completion(
     task: Task,
-    shell: Annotated[
-        Literal["bash", "zsh", "fish"], typer.Argument(metavar="bash|zsh|fish", help="The shell.")
-    ],
+    *,
+    shell: Literal["bash", "zsh", "fish"] = argument("bash|zsh|fish", "The shell."),
 ) -> None:
     """Print what makes a shell complete this command."""
     from typer._completion_shared import get_completion_script

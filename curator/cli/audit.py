@@ -5,13 +5,13 @@ from __future__ import annotations
 from argparse import Namespace
 from dataclasses import asdict, dataclass
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from audit import CANARIES, TARGETS
 from curator.cli.command import Task, command
-from curator.cli.options import Command, spread
+from curator.cli.options import Command, option, spread
 
 app = typer.Typer()
 
@@ -33,17 +33,15 @@ def _one_of(known: tuple[str, ...]) -> Any:
 class Game:
     """What is played."""
 
-    trials: Annotated[int, typer.Option(metavar="N", help="On each data set, at least 20.")] = 2000
-    canary: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", callback=_one_of(CANARIES), help=f"Of {', '.join(CANARIES)}."),
-    ] = None
-    mechanism: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", callback=_one_of(TARGETS), help=f"Of {', '.join(TARGETS)}."),
-    ] = None
-    noise_multiplier: Annotated[float, typer.Option(metavar="Z", help="Of every mechanism.")] = 1.0
-    delta: Annotated[float, typer.Option(metavar="D", help="Of the claim.")] = 1e-5
+    trials: int = option("On each data set, at least 20.", "N", default=2000)
+    canary: list[str] | None = option(
+        f"Of {', '.join(CANARIES)}.", "NAME", callback=_one_of(CANARIES)
+    )
+    mechanism: list[str] | None = option(
+        f"Of {', '.join(TARGETS)}.", "NAME", callback=_one_of(TARGETS)
+    )
+    noise_multiplier: float = option("Of every mechanism.", "Z", default=1.0)
+    delta: float = option("Of the claim.", "D", default=1e-5)
 
 
 class AuditCommand(Command):
@@ -57,7 +55,7 @@ class AuditCommand(Command):
 @command(
     app, "audit --canary flip --mechanism dp-sinkhorn --trials 500", reads=True, kind=AuditCommand
 )
-def audit(task: Task, game: Game) -> None:
+def audit(task: Task, *, game: Game) -> None:
     """Attack throw-away curators and compare what leaks with what is claimed.
 
     Play the distinguishing game: serve two neighbouring data sets of public canary images from

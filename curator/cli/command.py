@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from curator.cli.exit_code import ExitCode
-from curator.cli.options import Body, Command, Printing, add_command, filled, made
+from curator.cli.options import Body, Command, Printing, add_command, filled, flag, made, option
 from curator.cli.screen import Screen
 from curator.system.output import Output
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from curator.folder import CuratorFolder
     from curator.ledger.sql import SqlLedger
 
-Dir = Annotated[Path, typer.Option("--dir", metavar="DIR", help="The curator's folder.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace the file in --out.")]
-Reason = Annotated[str, typer.Option(metavar="TEXT", help="Kept in the ledger, for the auditor.")]
+Dir = Annotated[Path, option("The curator's folder.", "DIR", "--dir", needed=True)]
+Force = Annotated[bool, flag("--force", "Replace the file in --out.")]
+Reason = Annotated[str, option("Kept in the ledger, for the auditor.", "TEXT", needed=True)]
 
 
 class UsageProblem(ValueError):

@@ -5,42 +5,37 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from curator.cli.command import Dir, Reason, Task, UsageProblem, command, opened, reader
+from curator.cli.options import argument, option
 from curator.cli.source import app as app
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The data set.")]
-Again = Annotated[str | None, typer.Option(metavar="NAME", help="The name again.")]
-Rules = Annotated[
-    list[str] | None, typer.Option("--set", metavar="RULE=VALUE", help="A rule; repeatable.")
-]
-Cleared = Annotated[
-    list[str] | None, typer.Option("--clear", metavar="RULE", help="No such rule; repeatable.")
-]
+Name = Annotated[str, argument("NAME", "The data set.")]
+Again = Annotated[str | None, option("The name again.", "NAME")]
+Rules = Annotated[list[str] | None, option("A rule; repeatable.", "RULE=VALUE", "--set")]
+Cleared = Annotated[list[str] | None, option("No such rule; repeatable.", "RULE", "--clear")]
 
 
 @command(app, "dataset pause cats --dir /srv/weir --reason 'a question'")
-def pause(task: Task, name: Name, folder: Dir, reason: Reason) -> None:
+def pause(task: Task, *, name: Name, folder: Dir, reason: Reason) -> None:
     """Take no steps until it is resumed; runs stay open."""
     _administer(task, folder, name, "pause", reason=reason)
 
 
 @command(app, "dataset resume cats --dir /srv/weir --reason answered")
-def resume(task: Task, name: Name, folder: Dir, reason: Reason) -> None:
+def resume(task: Task, *, name: Name, folder: Dir, reason: Reason) -> None:
     """Take steps again."""
     _administer(task, folder, name, "resume", reason=reason)
 
 
 @command(app, "dataset retire cats --dir /srv/weir --reason 'study over' --confirm cats")
-def retire(task: Task, name: Name, folder: Dir, reason: Reason, confirm: Again = None) -> None:
+def retire(task: Task, *, name: Name, folder: Dir, reason: Reason, confirm: Again) -> None:
     """Take no steps ever again; runs are closed."""
     _check_confirmed(name, confirm, "retiring cannot be undone")
     _administer(task, folder, name, "retire", reason=reason)
 
 
 @command(app, "dataset erase cats --dir /srv/weir --reason 'consent withdrawn' --confirm cats")
-def erase(task: Task, name: Name, folder: Dir, reason: Reason, confirm: Again = None) -> None:
+def erase(task: Task, *, name: Name, folder: Dir, reason: Reason, confirm: Again) -> None:
     """Retire, and delete the images; the ledger stays."""
     _check_confirmed(name, confirm, "erasing cannot be undone")
     _administer(task, folder, name, "erase", reason=reason)
@@ -49,17 +44,14 @@ def erase(task: Task, name: Name, folder: Dir, reason: Reason, confirm: Again = 
 @command(app, "dataset cap cats --dir /srv/weir --epsilon 5 --reason 'new advice'")
 def cap(
     task: Task,
+    *,
     name: Name,
     folder: Dir,
-    epsilon: Annotated[float, typer.Option(metavar="E", help="The new cap.")],
+    epsilon: float = option("The new cap.", "E", needed=True),
     reason: Reason,
-    confirm: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="The name again; needed where no more than what is spent or reserved is left.",
-        ),
-    ] = None,
+    confirm: str | None = option(
+        "The name again; needed where no more than what is spent or reserved is left.", "NAME"
+    ),
 ) -> None:
     """Allow less of the budget, for ever."""
     from curator.administration.lookup import known_dataset
@@ -83,10 +75,11 @@ def cap(
 @command(app, "dataset share cats alice --dir /srv/weir --epsilon 4")
 def share(
     task: Task,
+    *,
     name: Name,
-    analyst: Annotated[str, typer.Argument(metavar="ANALYST", help="Whose cap it is.")],
+    analyst: str = argument("ANALYST", "Whose cap it is."),
     folder: Dir,
-    epsilon: Annotated[float, typer.Option(metavar="E", help="The analyst's cap.")],
+    epsilon: float = option("The analyst's cap.", "E", needed=True),
 ) -> None:
     """Give an analyst a cap of its own."""
     _administer(task, folder, name, "share", analyst=analyst, epsilon=epsilon)
@@ -95,9 +88,7 @@ def share(
 @command(
     app, "dataset policy cats --dir /srv/weir --set min_noise_multiplier=0.7 --clear max_steps"
 )
-def policy(
-    task: Task, name: Name, folder: Dir, rules: Rules = None, cleared: Cleared = None
-) -> None:
+def policy(task: Task, *, name: Name, folder: Dir, rules: Rules, cleared: Cleared) -> None:
     """Show or change what runs may ask for."""
     changes = changed_rules(rules, cleared)
     if changes:
@@ -120,7 +111,7 @@ def policy(
 
 
 @command(app, "dataset list --dir /srv/weir", name="list", reads=True)
-def list_all(task: Task, folder: Dir) -> None:
+def list_all(task: Task, *, folder: Dir) -> None:
     """List data sets with their public facts."""
     from curator.privacy.facts import DatasetFacts
     from curator.rest.models import Dataset

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import typer
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from curator.cli.command import UsageProblem
+from curator.cli.options import option
 from curator.cli.reading import classes_of, rate, shape_of
 
 if TYPE_CHECKING:
@@ -19,60 +18,47 @@ _AS_THEY_ARE = (
 )
 
 
-def _budget(*names: str, **more: Any) -> Any:
-    return typer.Option(*names, rich_help_panel="Budget and neighbouring relation", **more)
-
-
-def _fact(*names: str, **more: Any) -> Any:
-    return typer.Option(*names, rich_help_panel="Public facts", **more)
+_BUDGET = "Budget and neighbouring relation"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Declared:
     """What the steward declares, for ever: nothing of it is read off the images."""
 
-    epsilon: Annotated[float, _budget(metavar="E", help="Cap over all analysts.")]
-    delta: Annotated[float, _budget(metavar="D", help="Below 1 / number of people.")]
-    adjacency: Annotated[
-        Literal["add-or-remove-one-record", "add-or-remove-one-group"],
-        _budget(
-            metavar="RELATION",
-            help="add-or-remove-one-record, or add-or-remove-one-group: what two neighbouring data "
-            "sets differ by; a group is all records of one person.",
-        ),
-    ]
-    classes: Annotated[
-        str,
-        _fact(
-            metavar="A,B",
-            help="Names by label, such as 0,1,2 or cat,dog; image folders: of the subfolders or "
-            "labels.",
-        ),
-    ]
-    image_shape: Annotated[str, _fact(metavar="CxHxW", help="Such as 1x28x28.")]
-    nominal_size: Annotated[int, _fact(metavar="N", help="Published size, in units.")]
-    max_size: Annotated[int, _fact(metavar="N", help="Upper bound of the size.")]
-    max_records_per_group: Annotated[
-        int | None,
-        _fact(
-            metavar="K",
-            help="Of each group the first K records are kept; needed with one-group, where sizes "
-            "and Q count groups and the capacity counts records.",
-        ),
-    ] = None
-    sampling_rate: Annotated[
-        float,
-        _fact(
-            metavar="Q",
-            parser=rate,
-            help="Largest probability of a unit in one step, such as 50/60000 or 0.001.",
-        ),
-    ]
-    capacity: Annotated[
-        int,
-        _fact(metavar="N", help="Rows that a private batch is padded to; about q n + 8 sqrt(q n)."),
-    ]
-    max_level: Annotated[int, _fact(metavar="N", help="Level of a white pixel.")] = 255
+    SECTION: ClassVar = "Public facts"
+
+    epsilon: float = option("Cap over all analysts.", "E", group=_BUDGET, needed=True)
+    delta: float = option("Below 1 / number of people.", "D", group=_BUDGET, needed=True)
+    adjacency: Literal["add-or-remove-one-record", "add-or-remove-one-group"] = option(
+        "add-or-remove-one-record, or add-or-remove-one-group: what two neighbouring data "
+        "sets differ by; a group is all records of one person.",
+        "RELATION",
+        group=_BUDGET,
+        needed=True,
+    )
+    classes: str = option(
+        "Names by label, such as 0,1,2 or cat,dog; image folders: of the subfolders or labels.",
+        "A,B",
+        needed=True,
+    )
+    image_shape: str = option("Such as 1x28x28.", "CxHxW", needed=True)
+    nominal_size: int = option("Published size, in units.", "N", needed=True)
+    max_size: int = option("Upper bound of the size.", "N", needed=True)
+    max_records_per_group: int | None = option(
+        "Of each group the first K records are kept; needed with one-group, where sizes "
+        "and Q count groups and the capacity counts records.",
+        "K",
+    )
+    sampling_rate: float = option(
+        "Largest probability of a unit in one step, such as 50/60000 or 0.001.",
+        "Q",
+        parser=rate,
+        needed=True,
+    )
+    capacity: int = option(
+        "Rows that a private batch is padded to; about q n + 8 sqrt(q n).", "N", needed=True
+    )
+    max_level: int = option("Level of a white pixel.", "N", default=255)
 
     def facts(self, name: str) -> DatasetFacts:
         """Return them for a data set of this name.

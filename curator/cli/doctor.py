@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from curator.cli.command import Task, command
+from curator.cli.options import option
 
 app = typer.Typer()
 
@@ -19,12 +19,10 @@ class NeedsAttention(RuntimeError):
 @command(app, "doctor --dir /srv/weir", "doctor --json > doctor.json", reads=True)
 def doctor(
     task: Task,
-    folder: Annotated[
-        Path | None,
-        typer.Option(
-            "--dir", metavar="DIR", help="The curator's folder; without it, the machine alone."
-        ),
-    ] = None,
+    *,
+    folder: Path | None = option(
+        "The curator's folder; without it, the machine alone.", "DIR", "--dir"
+    ),
 ) -> None:
     """Say how this machine and a curator's folder are, and what to do.
 

@@ -6,12 +6,12 @@ import json
 import tomllib
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import typer
 
 from curator.cli.command import Task, UsageProblem, command
-from curator.cli.options import Group
+from curator.cli.options import Group, argument, flag, option
 
 app = typer.Typer(name="accountant", cls=Group, help="Explain what a run costs; needs no folder.")
 
@@ -22,22 +22,12 @@ _MAX_BYTES: Final = 64 * 1024
 class Given:
     """What replaces or adds to the description."""
 
-    epsilon: Annotated[float | None, typer.Option(metavar="E", help="Cap of the data set.")] = None
-    delta: Annotated[float | None, typer.Option(metavar="D", help="Delta of the data set.")] = None
-    num_steps: Annotated[
-        int | None,
-        typer.Option("--steps", metavar="N", help="Declared steps, instead of those in SPEC."),
-    ] = None
-    nominal_size: Annotated[
-        int | None, typer.Option(metavar="N", help="Size that a batch size refers to.")
-    ] = None
-    dimension: Annotated[
-        int | None, typer.Option(metavar="N", help="Of dp-swd's rows: pixels and classes.")
-    ] = None
-    capacity: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Slots of the data set, where SPEC has none."),
-    ] = None
+    epsilon: float | None = option("Cap of the data set.", "E")
+    delta: float | None = option("Delta of the data set.", "D")
+    num_steps: int | None = option("Declared steps, instead of those in SPEC.", "N", "--steps")
+    nominal_size: int | None = option("Size that a batch size refers to.", "N")
+    dimension: int | None = option("Of dp-swd's rows: pixels and classes.", "N")
+    capacity: int | None = option("Slots of the data set, where SPEC has none.", "N")
 
 
 @command(
@@ -45,21 +35,11 @@ class Given:
 )
 def explain(
     task: Task,
-    spec: Annotated[
-        str,
-        typer.Argument(
-            metavar="SPEC", help="An analyst's recipe, a TOML or JSON file, or inline JSON."
-        ),
-    ],
-    given: Given,
     *,
-    favour: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SPEC", help="What the budget favours, as for 'dataset add --favour'."
-        ),
-    ] = None,
-    cross_check: Annotated[bool, typer.Option("--cross-check", help="Ask opacus too.")] = False,
+    spec: str = argument("SPEC", "An analyst's recipe, a TOML or JSON file, or inline JSON."),
+    given: Given,
+    favour: str | None = option("What the budget favours, as for 'dataset add --favour'.", "SPEC"),
+    cross_check: bool = flag("--cross-check", "Ask opacus too."),
 ) -> None:
     """Show the chain from a description to epsilon.
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 from shlex import quote
-from typing import Annotated
 
 import typer
 
 from curator.cli.command import Dir, Task, command, opened
+from curator.cli.options import argument
 
 app = typer.Typer()
 key_app = typer.Typer()
@@ -17,7 +17,8 @@ key_app = typer.Typer()
 @command(app, "init /srv/weir")
 def init(
     task: Task,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to make.")],
+    *,
+    folder: Path = argument("DIR", "The folder to make."),
 ) -> None:
     """Make a curator's folder, and a ledger; safe to run again."""
     from curator.config import load_config
@@ -38,7 +39,7 @@ def init(
 
 
 @command(key_app, "key --dir /srv/weir", reads=True)
-def key(task: Task, folder: Dir) -> None:
+def key(task: Task, *, folder: Dir) -> None:
     """Show the fingerprint of the key that signs certificates."""
     from curator.identity.signing import fingerprint_of
 

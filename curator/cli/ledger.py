@@ -7,7 +7,6 @@ import sqlite3
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
 from urllib.parse import quote
 
 import typer
@@ -23,7 +22,7 @@ from curator.cli.command import (
     opened,
     reader,
 )
-from curator.cli.options import Group
+from curator.cli.options import Group, argument, option
 from curator.cli.screen import say
 
 budget_app = typer.Typer()
@@ -33,7 +32,7 @@ _LONGEST_LINE = 1 << 22  # the last one names every data set
 
 
 @command(budget_app, "budget --dir /srv/weir", reads=True)
-def budget(task: Task, folder: Dir) -> None:
+def budget(task: Task, *, folder: Dir) -> None:
     """Show what is spent and left; works while serving."""
     from curator.cli.ledger_lines import budget_answer, statement_lines
 
@@ -51,12 +50,9 @@ def budget(task: Task, folder: Dir) -> None:
 @command(app, "ledger export --dir /srv/weir --out ledger.jsonl")
 def export(
     task: Task,
-    folder: Dir,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Where to write; standard output by default."),
-    ] = None,
     *,
+    folder: Dir,
+    out: Path | None = option("Where to write; standard output by default.", "FILE"),
     force: Force = False,
 ) -> None:
     """Write every entry as JSON lines."""
@@ -85,7 +81,8 @@ def export(
 @command(app, "ledger verify ledger.jsonl", reads=True)
 def verify(
     task: Task,
-    file: Annotated[Path, typer.Argument(metavar="EXPORT", help="From 'ledger export'.")],
+    *,
+    file: Path = argument("EXPORT", "From 'ledger export'."),
 ) -> None:
     """Check an export offline: chain, integer costs, a second accountant.
 
@@ -145,7 +142,7 @@ def _is_certificate(path: Path) -> bool:
 
 
 @command(app, "ledger show --dir /srv/weir", reads=True)
-def show(task: Task, folder: Dir) -> None:
+def show(task: Task, *, folder: Dir) -> None:
     """Show budgets, decisions, runs and the head."""
     from curator.cli.ledger_lines import (
         budget_answer,
@@ -179,9 +176,9 @@ def show(task: Task, folder: Dir) -> None:
 @command(app, "ledger backup --dir /srv/weir --out ledger-copy.sqlite")
 def backup(
     task: Task,
-    folder: Dir,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the copy.")],
     *,
+    folder: Dir,
+    out: Path = option("Where to write the copy.", "FILE", needed=True),
     force: Force = False,
 ) -> None:
     """Copy the file consistently, also while serving.
@@ -207,7 +204,7 @@ def backup(
 
 
 @command(app, "ledger accept-restored --dir /srv/weir --reason 'disk failed on Monday'")
-def accept_restored(task: Task, folder: Dir, reason: Reason) -> None:
+def accept_restored(task: Task, *, folder: Dir, reason: Reason) -> None:
     """Go on with an older copy, counting all that may be missing as spent, for ever."""
     from curator.administration.open_ledger import open_ledger
     from curator.config import load_config

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
-from typing import Annotated, Any, get_args, get_type_hints
+from copy import copy
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -20,26 +21,45 @@ CONTEXT = {"max_content_width": 100}
 _KEYWORD, _NO_DEFAULT = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
 _TEXTS = (str, str | None, list[str], list[str] | None)
 
+_TOLD = "typer"  # the key of what Typer is told of a field
+
+
+def option(text: str, metavar: str | None = None, *names: str, **more: Any) -> Any:
+    """Return a field of options, or the default of a command's parameter.
+
+    Args:
+        text: Its help.
+        metavar: What stands for its value; None where it is one of a few.
+        names: Its spelling, where the field's name is another.
+        more: As `typer.Option` takes it, but for `default` (None), `needed` (it has no default)
+            and `group` (a section of the help that is not its dataclass's).
+    """
+    default = MISSING if more.pop("needed", False) else more.pop("default", None)
+    group = more.pop("group", None)
+    told = typer.Option(*names, help=text, metavar=metavar, rich_help_panel=group, **more)
+    return field(default=default, metadata={_TOLD: told})
+
+
+def flag(name: str, text: str, group: str | None = None) -> Any:
+    """Return the same for an option without a value."""
+    return option(text, None, name, default=False, group=group)
+
+
+def argument(metavar: str, text: str, default: Any = MISSING) -> Any:
+    """Return the same for what is no option."""
+    told = typer.Argument(metavar=metavar, help=text)
+    return field(default=default, metadata={_TOLD: told})
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Printing:
     """How to print; every command has it."""
 
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the answer as JSON.", rich_help_panel="Printing")
-    ] = False
-    quiet: Annotated[
-        bool,
-        typer.Option(
-            "--quiet",
-            help="Print nothing but what was asked, and problems.",
-            rich_help_panel="Printing",
-        ),
-    ] = False
-    debug: Annotated[
-        bool,
-        typer.Option("--debug", help="Show the traceback of an error.", rich_help_panel="Printing"),
-    ] = False
+    SECTION: ClassVar = "Printing"
+
+    as_json: bool = flag("--json", "Print the answer as JSON.")
+    quiet: bool = flag("--quiet", "Print nothing but what was asked, and problems.")
+    debug: bool = flag("--debug", "Show the traceback of an error.")
 
 
 class Command(TyperCommand):
@@ -145,19 +165,31 @@ def _options(body: Body) -> list[inspect.Parameter]:
 
 
 def _fields(group: Any) -> list[inspect.Parameter]:
-    hints = get_type_hints(group, include_extras=True)
-    return [
-        _option(one.name, hints[one.name], _NO_DEFAULT if one.default is MISSING else one.default)
-        for one in fields(group)
-    ]
+    hints, section = get_type_hints(group, include_extras=True), getattr(group, "SECTION", None)
+    return [_option(one.name, hints[one.name], one, section) for one in fields(group)]
 
 
-def _option(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    kind, *infos = get_args(annotation)
-    for info in infos:  # a text passes as it was typed: the command has words for a bad one
-        if kind in _TEXTS:
-            info.parser = info.parser or str
-    return inspect.Parameter(name, _KEYWORD, default=default, annotation=annotation)
+def _option(name: str, kind: Any, default: Any, section: str | None = None) -> inspect.Parameter:
+    """Return an option as Typer takes it.
+
+    Args:
+        name: Of the field or parameter.
+        kind: Its type, with what `option` returned where the parameter is annotated with it.
+        default: What `option` returned; another default; or none.
+        section: Of the help.
+    """
+    value = default.default if isinstance(default, Field) else default
+    one = default
+    if get_origin(kind) is Annotated:
+        kind, one = get_args(kind)
+        if value is MISSING or value is _NO_DEFAULT:
+            value = one.default
+    told = copy(one.metadata[_TOLD])
+    told.rich_help_panel = told.rich_help_panel or section
+    if kind in _TEXTS:  # a text passes as it was typed: the command has words for a bad one
+        told.parser = told.parser or str
+    value = _NO_DEFAULT if value is MISSING else value
+    return inspect.Parameter(name, _KEYWORD, default=value, annotation=Annotated[kind, told])
 
 
 def spread(words: Sequence[str], option: str, bare: str | None = None) -> list[str]:

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import typer
 
 from curator.cli.command import Dir, Task, UsageProblem, command, opened, reader
 from curator.cli.dataset import Cleared, Name, Rules, changed_rules
+from curator.cli.options import argument, flag, option
 from curator.cli.screen import table_lines
 
 if TYPE_CHECKING:
@@ -25,31 +26,20 @@ app = typer.Typer()
 _MOST_POINTS = 50
 
 
-def _asked(*names: str, **more: Any) -> Any:
-    panel = "Question (with both: which noise reaches both?)"
-    return typer.Option(*names, rich_help_panel=panel, **more)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Question:
     """What is asked, and which rows are shown around the answer."""
 
-    for_steps: Annotated[int | None, _asked(metavar="N", help="What would N steps cost?")] = None
-    for_epsilon: Annotated[float | None, _asked(metavar="E", help="What would E buy?")] = None
-    alone: Annotated[
-        bool, _asked("--alone", help="Also the epsilon of this run alone; takes seconds.")
-    ] = False
-    analyst: Annotated[
-        str | None, _asked(metavar="ANALYST", help="With the share of this analyst.")
-    ] = None
-    over: Annotated[
-        Literal["steps", "epsilon", "noise"],
-        typer.Option(help="What differs from row to row.", rich_help_panel="Table"),
-    ] = "steps"
-    points: Annotated[
-        int,
-        typer.Option(min=1, max=_MOST_POINTS, metavar="N", help="Rows.", rich_help_panel="Table"),
-    ] = 8
+    SECTION: ClassVar = "Question (with both: which noise reaches both?)"
+
+    for_steps: int | None = option("What would N steps cost?", "N")
+    for_epsilon: float | None = option("What would E buy?", "E")
+    alone: bool = flag("--alone", "Also the epsilon of this run alone; takes seconds.")
+    analyst: str | None = option("With the share of this analyst.", "ANALYST")
+    over: Literal["steps", "epsilon", "noise"] = option(
+        "What differs from row to row.", group="Table", default="steps"
+    )
+    points: int = option("Rows.", "N", group="Table", min=1, max=_MOST_POINTS, default=8)
 
 
 @command(
@@ -60,14 +50,13 @@ class Question:
 )
 def plan(  # noqa: PLR0913 - one parameter a group of options
     task: Task,
+    *,
     name: Name,
-    recipe: Annotated[
-        str, typer.Argument(metavar="RECIPE.toml", help="A recipe of the analyst's.")
-    ],
+    recipe: str = argument("RECIPE.toml", "A recipe of the analyst's."),
     folder: Dir,
     question: Question,
-    rules: Rules = None,
-    cleared: Cleared = None,
+    rules: Rules,
+    cleared: Cleared,
 ) -> None:
     """Show what an analyst's recipe would cost, also under another policy; free.
 

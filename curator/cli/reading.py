@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import typer
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from curator.cli.command import UsageProblem
+from curator.cli.options import argument, option
 
 if TYPE_CHECKING:
     from curator.sources.conversion import Shape
@@ -17,15 +16,14 @@ if TYPE_CHECKING:
 
 Source = Annotated[
     str,
-    typer.Argument(
-        metavar="SOURCE",
-        help="A folder with a subfolder of image files (PNG, JPEG, BMP, TIFF, WebP, GIF; HEIC with "
+    argument(
+        "SOURCE",
+        "A folder with a subfolder of image files (PNG, JPEG, BMP, TIFF, WebP, GIF; HEIC with "
         "the extra heif) for each class, a folder of image files with --labels FILE, an .npz file, "
         "two IDX files IMAGES,LABELS (also .gz), a folder with MNIST's file names, sklearn:digits "
         "or sklearn:digits-private.",
     ),
 ]
-_FOLDER = "Reading a folder of images (whatever is left out or changed is reported)"
 _SHAPE_PARTS = 3
 
 
@@ -45,50 +43,40 @@ def rate(text: str | float) -> float:
         raise ValueError(msg) from None
 
 
-def _of_folder(**more: Any) -> Any:
-    return typer.Option(rich_help_panel=_FOLDER, **more)
-
-
-def _of_arrays(text: str) -> Any:
-    return typer.Option(metavar="NAME", help=text, rich_help_panel="Reading an .npz file")
+_ARRAYS = "Reading an .npz file"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reading:
     """How a source is read."""
 
-    labels: Annotated[
-        Path | None,
-        _of_folder(metavar="FILE", help="Table path,label[,group]: .csv or .parquet."),
-    ] = None
-    convert: Annotated[
-        Literal["none", "grey", "rgb"], _of_folder(help="Colours to grey levels or RGB.")
-    ] = "none"
-    resize: Annotated[
-        Literal["none", "fit", "crop"],
-        _of_folder(help="To --image-shape: the whole picture with black bars, or its middle."),
-    ] = "none"
-    alpha: Annotated[
-        Literal["refuse", "white", "black"],
-        _of_folder(help="The colour behind transparency."),
-    ] = "refuse"
-    exif: Annotated[
-        Literal["refuse", "rotate"], _of_folder(help="Turn as the camera's tag says.")
-    ] = "refuse"
-    sixteen_bit: Annotated[
-        Literal["refuse", "scale"], _of_folder(help="16-bit grey: 65535 becomes 255.")
-    ] = "refuse"
-    frames: Annotated[
-        Literal["refuse", "first"], _of_folder(help="Of animations and of several pages.")
-    ] = "refuse"
-    other_files: Annotated[
-        Literal["refuse", "skip"], _of_folder(help="Files that are not named as images.")
-    ] = "refuse"
-    images_key: Annotated[str | None, _of_arrays("Name of the image array.")] = None
-    labels_key: Annotated[str | None, _of_arrays("Name of the label array.")] = None
-    groups_key: Annotated[
-        str | None, _of_arrays("Name of the array of each image's group (one-group only).")
-    ] = None
+    SECTION: ClassVar = "Reading a folder of images (whatever is left out or changed is reported)"
+
+    labels: Path | None = option("Table path,label[,group]: .csv or .parquet.", "FILE")
+    convert: Literal["none", "grey", "rgb"] = option(
+        "Colours to grey levels or RGB.", default="none"
+    )
+    resize: Literal["none", "fit", "crop"] = option(
+        "To --image-shape: the whole picture with black bars, or its middle.", default="none"
+    )
+    alpha: Literal["refuse", "white", "black"] = option(
+        "The colour behind transparency.", default="refuse"
+    )
+    exif: Literal["refuse", "rotate"] = option("Turn as the camera's tag says.", default="refuse")
+    sixteen_bit: Literal["refuse", "scale"] = option(
+        "16-bit grey: 65535 becomes 255.", default="refuse"
+    )
+    frames: Literal["refuse", "first"] = option(
+        "Of animations and of several pages.", default="refuse"
+    )
+    other_files: Literal["refuse", "skip"] = option(
+        "Files that are not named as images.", default="refuse"
+    )
+    images_key: str | None = option("Name of the image array.", "NAME", group=_ARRAYS)
+    labels_key: str | None = option("Name of the label array.", "NAME", group=_ARRAYS)
+    groups_key: str | None = option(
+        "Name of the array of each image's group (one-group only).", "NAME", group=_ARRAYS
+    )
 
     def options(self, classes: str | None, image_shape: str | None) -> SourceOptions:
         """Return how the source is read.

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, ClassVar
 
 import typer
 
 from curator.cli.command import Dir, Task, UsageProblem, command, opened
+from curator.cli.options import argument, flag, option
 from curator.cli.progress import progress_for
 from curator.cli.reading import Reading, rate
 from curator.cli.screen import Screen, say
@@ -23,56 +24,33 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-def _listening(*names: str, **more: Any) -> Any:
-    return typer.Option(*names, rich_help_panel="Where it listens", **more)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listening:
     """Addresses and ports; the configuration's where nothing is said."""
 
-    grpc_host: Annotated[
-        str | None, _listening(metavar="HOST", help="Address for gRPC [the configuration's].")
-    ] = None
-    grpc_port: Annotated[int | None, _listening(metavar="PORT", help="0 takes a free port.")] = None
-    grpc_certificate_port: Annotated[
-        int | None,
-        _listening(
-            metavar="PORT",
-            help="For callers with a client certificate [the configuration's]; 0 takes a free "
-            "port.",
-        ),
-    ] = None
-    grpc_unix_socket: Annotated[
-        str | None,
-        _listening(
-            metavar="PATH",
-            help="Also listen on this socket, for analysts of the same user on this machine; in a "
-            "folder that only this user may write to.",
-        ),
-    ] = None
-    rest_host: Annotated[
-        str | None, _listening(metavar="HOST", help="Address for REST [the configuration's].")
-    ] = None
-    rest_port: Annotated[int | None, _listening(metavar="PORT", help="0 takes a free port.")] = None
-    rest_health_port: Annotated[
-        int | None,
-        _listening(
-            metavar="PORT",
-            help="Answers /healthz and /readyz and nothing else, for probes [the configuration's]; "
-            "0 takes a free port.",
-        ),
-    ] = None
-    insecure_loopback: Annotated[
-        bool,
-        _listening(
-            "--insecure-loopback",
-            help="Serve without TLS, on loopback addresses only, for development.",
-        ),
-    ] = False
-    reflection: Annotated[bool, _listening("--reflection", help="Let tools list the methods.")] = (
-        False
+    SECTION: ClassVar = "Where it listens"
+
+    grpc_host: str | None = option("Address for gRPC [the configuration's].", "HOST")
+    grpc_port: int | None = option("0 takes a free port.", "PORT")
+    grpc_certificate_port: int | None = option(
+        "For callers with a client certificate [the configuration's]; 0 takes a free port.", "PORT"
     )
+    grpc_unix_socket: str | None = option(
+        "Also listen on this socket, for analysts of the same user on this machine; in a "
+        "folder that only this user may write to.",
+        "PATH",
+    )
+    rest_host: str | None = option("Address for REST [the configuration's].", "HOST")
+    rest_port: int | None = option("0 takes a free port.", "PORT")
+    rest_health_port: int | None = option(
+        "Answers /healthz and /readyz and nothing else, for probes [the configuration's]; "
+        "0 takes a free port.",
+        "PORT",
+    )
+    insecure_loopback: bool = flag(
+        "--insecure-loopback", "Serve without TLS, on loopback addresses only, for development."
+    )
+    reflection: bool = flag("--reflection", "Let tools list the methods.")
 
     def over(self, config: CuratorConfig) -> CuratorConfig:
         """Return a configuration with these ports and addresses.
@@ -110,14 +88,12 @@ class Listening:
 class RehearsalListening(Listening):
     """The same, beside a curator that serves on the usual ports."""
 
-    grpc_port: Annotated[int | None, _listening(metavar="PORT", help="0 takes a free port.")] = (
-        50061
-    )
-    rest_port: Annotated[int | None, _listening(metavar="PORT", help="0 takes a free port.")] = 8090
+    grpc_port: int | None = option("0 takes a free port.", "PORT", default=50061)
+    rest_port: int | None = option("0 takes a free port.", "PORT", default=8090)
 
 
 @command(app, "serve --dir /srv/weir")
-def serve(task: Task, folder: Dir, listening: Listening) -> None:
+def serve(task: Task, *, folder: Dir, listening: Listening) -> None:
     """Answer analysts until SIGTERM."""
     from curator.config import load_config
 
@@ -125,55 +101,38 @@ def serve(task: Task, folder: Dir, listening: Listening) -> None:
     _serve(task, found, load_config(found.config), listening)
 
 
-def _like(*names: str, **more: Any) -> Any:
-    return typer.Option(*names, rich_help_panel="Facts, to be like the private data set's", **more)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StandIns:
     """Facts of the private data set that a rehearsal stands for."""
 
-    name: Annotated[
-        str | None,
-        _like(metavar="NAME", help="rehearsal-NAME is the data set's name [by the source]."),
-    ] = None
-    classes: Annotated[str | None, _like(metavar="A,B", help="Names by label [the source's].")] = (
-        None
-    )
-    image_shape: Annotated[
-        str | None, _like(metavar="CxHxW", help="Such as 1x28x28 [the images'].")
-    ] = None
-    max_level: Annotated[
-        int | None, _like(metavar="N", help="Level of a white pixel [255; digits 16].")
-    ] = None
-    nominal_size: Annotated[
-        int | None, _like(metavar="N", help="Published size [the number of images].")
-    ] = None
-    sampling_rate: Annotated[
-        float | None, _like(metavar="Q", parser=rate, help="[50 images a step].")
-    ] = None
-    capacity: Annotated[int | None, _like(metavar="N", help="[q n + 8 sqrt(q n)].")] = None
-    delta: Annotated[float, _like(metavar="D", help="Of the budget without a limit.")] = 1e-5
+    SECTION: ClassVar = "Facts, to be like the private data set's"
+
+    name: str | None = option("rehearsal-NAME is the data set's name [by the source].", "NAME")
+    classes: str | None = option("Names by label [the source's].", "A,B")
+    image_shape: str | None = option("Such as 1x28x28 [the images'].", "CxHxW")
+    max_level: int | None = option("Level of a white pixel [255; digits 16].", "N")
+    nominal_size: int | None = option("Published size [the number of images].", "N")
+    sampling_rate: float | None = option("[50 images a step].", "Q", parser=rate)
+    capacity: int | None = option("[q n + 8 sqrt(q n)].", "N")
+    delta: float = option("Of the budget without a limit.", "D", default=1e-5)
 
 
 @command(app, "rehearse", "rehearse fashion.npz --source-is-public")
 def rehearse(  # noqa: PLR0913 - one parameter a group of options
     task: Task,
-    source: Annotated[
-        str, typer.Argument(metavar="[SOURCE]", help="Public images, as for 'dataset add'.")
-    ] = "sklearn:digits",
-    folder: Annotated[
-        Path,
-        typer.Option("--dir", metavar="DIR", help="The rehearsal's own folder, made if needed."),
-    ] = Path("weir-rehearsal"),
     *,
-    source_is_public: Annotated[
-        bool,
-        typer.Option(
-            "--source-is-public",
-            help="Everybody may see SOURCE; needed for all but scikit-learn's digits.",
-        ),
-    ] = False,
+    source: str = argument(
+        "[SOURCE]", "Public images, as for 'dataset add'.", default="sklearn:digits"
+    ),
+    folder: Path = option(
+        "The rehearsal's own folder, made if needed.",
+        "DIR",
+        "--dir",
+        default=Path("weir-rehearsal"),
+    ),
+    source_is_public: bool = flag(
+        "--source-is-public", "Everybody may see SOURCE; needed for all but scikit-learn's digits."
+    ),
     like: StandIns,
     reading: Reading,
     listening: RehearsalListening,

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from curator.cli.command import Dir, Task, UsageProblem, command, opened
 from curator.cli.declared import Declared
 from curator.cli.exit_code import ExitCode
-from curator.cli.options import Group
+from curator.cli.options import Group, argument, flag, option
 from curator.cli.progress import progress_for
 from curator.cli.reading import Reading, Source, rate
 
@@ -29,15 +29,10 @@ app = typer.Typer(name="dataset", cls=Group, help="Add data sets and decide abou
 @command(app, "dataset check photos --image-shape 3x32x32 --convert rgb --resize crop", reads=True)
 def check(
     task: Task,
-    source: Source,
-    classes: Annotated[
-        str | None,
-        typer.Option(metavar="A,B", help="Names in order; by default the source's, 2 before 10."),
-    ] = None,
-    image_shape: Annotated[
-        str | None, typer.Option(metavar="CxHxW", help="Compare with it, such as 1x28x28.")
-    ] = None,
     *,
+    source: Source,
+    classes: str | None = option("Names in order; by default the source's, 2 before 10.", "A,B"),
+    image_shape: str | None = option("Compare with it, such as 1x28x28.", "CxHxW"),
     reading: Reading,
 ) -> None:
     """Look at a source before adding it.
@@ -73,26 +68,19 @@ def check(
 class Choices:
     """How the budget is weighed, and what is refused."""
 
-    favour: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RECIPE.toml",
-            help="Weigh the orders of the accounting, for ever, as suits this recipe best; by "
-            "default as suits Gaussian releases (sampled steps with little noise gain much).",
-        ),
-    ] = None
-    max_shared: Annotated[
-        float,
-        typer.Option(
-            metavar="PART",
-            parser=rate,
-            help="Refuse it if more than this part of its images, or of those of a smaller data "
-            "set, has a budget already; the very same images are refused in any case.",
-        ),
-    ] = 0.5
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check all that is checked, and write nothing.")
-    ] = False
+    favour: str | None = option(
+        "Weigh the orders of the accounting, for ever, as suits this recipe best; by "
+        "default as suits Gaussian releases (sampled steps with little noise gain much).",
+        "RECIPE.toml",
+    )
+    max_shared: float = option(
+        "Refuse it if more than this part of its images, or of those of a smaller data "
+        "set, has a budget already; the very same images are refused in any case.",
+        "PART",
+        parser=rate,
+        default=0.5,
+    )
+    dry_run: bool = flag("--dry-run", "Check all that is checked, and write nothing.")
 
 
 @command(
@@ -104,7 +92,8 @@ class Choices:
 )
 def add(  # noqa: PLR0913 - one parameter a group of options
     task: Task,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the data set.")],
+    *,
+    name: str = argument("NAME", "Of the data set."),
     source: Source,
     folder: Dir,
     declared: Declared,

@@ -205,19 +205,14 @@ def test_every_key_is_documented_and_had_an_option_of_its_own() -> None:
 
 def test_the_keys_of_a_recipe_are_those_of_its_kinds() -> None:
     recipe = load_recipe("embedding-digits")
-    keys = {one.path: one for one in recipe_keys(recipe)}
+    keys = {one.path for one in recipe_keys(recipe)}
     table = recipe_to_dict(recipe)
-    assert set(keys) == {
+    assert keys == {
         f"{section}.{name}"
         for section, part in table.items()
         for name in part
         if section != "about" and name != "kind"
     }
-    noise, share = keys["mechanism.noise_multiplier"], keys["mechanism.scattering_share"]
-    assert (noise.type, noise.range, noise.is_required) == ("number", "above 0", True)
-    assert (share.range, share.default) == ("above 0, below 1", 0.6)
-    assert keys["training.steps"].range == "at least 1, or all"
-    assert keys["mechanism.bandwidths"].type == "list of numbers"
 
 
 def test_assignments_read_values() -> None:

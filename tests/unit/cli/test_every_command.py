@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,30 @@ def test_every_help_is_whole_and_fits_a_terminal(
     assert "Raises:" not in out
     assert not err
     assert max(map(len, out.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("program", MAINS)
+def test_the_version_is_printed(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert MAINS[program](["--version"]) == 0
+    assert capsys.readouterr().out == f"{program} of weir-dp {metadata.version('weir-dp')}\n"
+
+
+@pytest.mark.parametrize("program", MAINS)
+def test_help_and_mistakes_need_no_terminal_and_no_stream(program: str) -> None:
+    code = f"import sys; from {program}.cli import main; sys.exit(main(sys.argv[1:]))"
+    for redirect, argv, expected in (
+        (">&-", "--help", 0), ("2>&-", "nothing", 2), (">&- 2>&-", "budget --help", 0),
+        ("| head -1", "--help", 0),
+    ):  # fmt: skip
+        line = f'"{sys.executable}" -c "{code}" {argv} {redirect}; exit ${{PIPESTATUS[0]}}'
+        environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "NO_COLOR": "1"}
+        done = subprocess.run(
+            ["bash", "-c", line],
+            check=False, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == expected, (line, done.stderr)
+        assert "Traceback" not in done.stderr
+        assert "\x1b" not in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("program", ["analyst", "curator"])

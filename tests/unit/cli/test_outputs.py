@@ -192,7 +192,7 @@ def test_whoever_comes_second_replaces_nothing(
 
 FULL = """
 import pathlib, resource, signal, sys
-from {program}.new_file import new_file
+from {writes} import new_file
 from {explains}
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 path = pathlib.Path(sys.argv[1])
@@ -205,17 +205,23 @@ except OSError as error:
 """
 
 
-EXPLAINS = {
-    "curator": "curator.system.os_errors import in_words as explain",
-    "analyst": "analyst.os_errors import explain_os_error as explain",
+PLACES = {
+    "curator": {
+        "writes": "curator.system.new_file",
+        "explains": "curator.system.os_errors import in_words as explain",
+    },
+    "analyst": {
+        "writes": "analyst.new_file",
+        "explains": "analyst.os_errors import explain_os_error as explain",
+    },
 }
 
 
-@pytest.mark.parametrize("program", EXPLAINS)
+@pytest.mark.parametrize("program", PLACES)
 def test_a_file_that_did_not_fit_leaves_nothing_and_is_named(tmp_path: Path, program: str) -> None:
     path = tmp_path / "out"
     path.write_text("mine")
-    script = FULL.format(program=program, explains=EXPLAINS[program])
+    script = FULL.format(**PLACES[program])
     done = subprocess.run(
         [sys.executable, "-c", script, str(path)],
         check=True, capture_output=True, text=True, timeout=60,

@@ -1,0 +1,161 @@
+"""`analyst evaluate`: from files to printed tables, JSON and a report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import typer
+
+from analyst.cli.command import Task, command
+from analyst.cli.options import Command, argument, flag, option, spread
+from analyst.errors import EvaluationError
+from analyst.evaluation.choices import (
+    EXTRA,
+    PAPER_CLASSIFIERS,
+    SUITE_CLASSIFIERS,
+    Classifier,
+    Suite,
+)
+from analyst.new_file import check_output
+
+app = typer.Typer()
+
+NO_PUBLIC = "no nearest-neighbour check: give --public FILE.npz, real images that are public"
+_REPORT = "Report"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evaluated:
+    """What is evaluated, by what, and the report."""
+
+    synthetic: Path = argument("SYNTHETIC.npz", "What to evaluate.")
+    test: Path = option("Public real images.", "TEST.npz", needed=True)
+    public: Path | None = option(
+        "Other public real images: LeNet features are learned on them, copies of them found.",
+        "FILE.npz",
+    )
+    classifier: Literal[Classifier, "all"] = option(
+        f"One of {', '.join(SUITE_CLASSIFIERS)}, or all.", "NAME", default="all"
+    )
+    suite: Suite = option(
+        "What 'all' means: the papers' three classifiers, or GS-WGAN's thirteen.", default="papers"
+    )
+    inception_weights: Path | None = option(
+        "InceptionV3 as TorchScript, for FID and inception score.", "FILE.pt"
+    )
+    seed: int = option("Of classifiers that draw.", "N", default=0)
+    device: str = option("Torch device of networks.", "NAME", default="cpu")
+    out: Path | None = option("Write HTML, PNG and JSON here.", "DIR", group=_REPORT)
+    force: bool = flag("--force", "Replace a report in --out.", group=_REPORT)
+    name: str | None = option("Heading of the report [name of the file].", "TEXT", group=_REPORT)
+    run: Path | None = option(
+        "Show its certificate, and training curves if it is the folder of a run.",
+        "RUN_DIR|CERTIFICATE.json",
+        group=_REPORT,
+    )
+    compare: list[Path] | None = option(
+        "Other evaluations, made with --run, for the privacy and utility curve.",
+        "EVALUATION.json ...",
+        group=_REPORT,
+    )
+
+
+class EvaluateCommand(Command):
+    """Takes several values after one --compare, too."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read a command line, with --compare once for each of its values."""
+        return super().parse_args(ctx, spread(args, "--compare"))
+
+
+@command(
+    app,
+    "evaluate synthetic.npz --test public-test.npz --out report --run runs/digits",
+    kind=EvaluateCommand,
+)
+def evaluate(task: Task, options: Evaluated) -> None:
+    """Train on synthetic images, test on public ones.
+
+    Raises:
+        EvaluationError: If a package, a file or a device is missing.
+    """
+    from analyst.device import check_device  # torch
+    from analyst.evaluation.assess import assess
+    from analyst.evaluation.classifier import evaluate as measure
+    from analyst.evaluation.image_file import load_images
+    from analyst.evaluation.inception import NO_WEIGHTS, Inception
+    from analyst.evaluation.result import Evaluation, evaluation_json, load_point, save_evaluation
+    from analyst.evaluation.run_folder import check_made_by, read_run_folder
+
+    check_device(options.device, EvaluationError)
+    if options.out is not None:
+        _check_report_packages()
+        from analyst.evaluation.html_report import report_files
+
+        for name in ("evaluation.json", *report_files(_classifiers(options))):
+            check_output(options.out / name, force=options.force)
+    synthetic = load_images(options.synthetic, part="train")
+    test = load_images(options.test, part="test")
+    public = None if options.public is None else load_images(options.public, part="train")
+    run = None if options.run is None else read_run_folder(options.run)
+    if options.run is not None:
+        check_made_by(synthetic, options.run)
+    others = [load_point(path) for path in options.compare or ()]
+    weights, inception = options.inception_weights, None
+    if weights is not None:
+        inception = Inception(weights, device=options.device)
+    reports = []
+    for name in _classifiers(options):
+        report = measure(synthetic, test, name, seed=options.seed, device=options.device)
+        task.screen.show(report.table() + "\n")
+        reports.append(report)
+    assessment, notes = None, []
+    if options.classifier == "all":
+        assessment = assess(synthetic, test, public, inception=inception, device=options.device)
+        notes = [NO_WEIGHTS] * (inception is None) + [NO_PUBLIC] * (public is None)
+        mean = sum(report.accuracy for report in reports) / len(reports)
+        summary = f"mean accuracy of {len(reports)} classifiers: {100 * mean:.1f}%"
+        task.screen.show("\n".join([summary, *assessment.lines(), *notes]))
+    evaluation = Evaluation(
+        name=options.name or options.synthetic.stem,
+        num_synthetic=len(synthetic.labels),
+        num_test=len(test.labels),
+        num_public=0 if public is None else len(public.labels),
+        seed=options.seed,
+        reports=tuple(reports),
+        assessment=assessment,
+        privacy=None if run is None else run.privacy,
+    )
+    task.screen.answer(evaluation_json(evaluation))
+    if options.out is None:
+        return
+    force = options.force
+    save_evaluation(options.out / "evaluation.json", evaluation, force=force)
+    from analyst.evaluation.html_report import ReportInputs, write_report  # here: needs the extra
+
+    inputs = ReportInputs(synthetic=synthetic, public=public, run=run, others=others, notes=notes)
+    task.screen.show(f"\nwrote {write_report(options.out, evaluation, inputs, force=force)}")
+
+
+def _classifiers(options: Evaluated) -> tuple[Classifier, ...]:
+    if options.classifier != "all":
+        chosen: Classifier = options.classifier
+        return (chosen,)
+    return SUITE_CLASSIFIERS if options.suite == "gs-wgan" else PAPER_CLASSIFIERS
+
+
+def _check_report_packages() -> None:
+    """Import what a report needs before hours of training, not after.
+
+    Raises:
+        EvaluationError: If it is not installed.
+    """
+    try:
+        import jinja2
+        import matplotlib as mpl
+    except ImportError as error:
+        message = f"a report needs {error.name}, which is not installed"
+        raise EvaluationError(message, EXTRA) from None
+    del jinja2, mpl
