@@ -81,25 +81,10 @@ def least_noise_near(
 def least_noise(enough: Callable[[float], bool]) -> float:
     """Return a noise multiplier, within 1e-6 above the smallest one, that is enough.
 
-    Args:
-        enough: Whether a multiplier is enough; true of everything above one for which it is true.
-
     Returns:
         A multiplier for which `enough` was seen to be true.
 
     Raises:
         ValueError: If no multiplier that an event may have is enough.
     """
-    low, high = MIN_NOISE_MULTIPLIER, MAX_NOISE_MULTIPLIER
-    if not enough(high):
-        msg = "no amount of noise makes these steps affordable"
-        raise ValueError(msg)
-    if enough(low):
-        return low
-    while high > low * (1 + _RELATIVE_TOLERANCE):
-        middle = (low * high) ** 0.5
-        if enough(middle):
-            high = middle
-        else:
-            low = middle
-    return high
+    return least_noise_near(1.0, enough, tolerance=_RELATIVE_TOLERANCE, most=MAX_NOISE_MULTIPLIER)

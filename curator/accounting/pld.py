@@ -24,11 +24,6 @@ def pld_epsilon(event: PrivacyEvent, num_steps: int, delta: float) -> float:
     Renyi divergence is returned, which is higher and also holds. Of the sliced Gaussian the average
     over the projections' lengths is a quadrature, accurate but not proved to err upward.
 
-    Args:
-        event: One release.
-        num_steps: The declared number of releases.
-        delta: In (0, 1).
-
     Returns:
         A finite epsilon, at least 0.
 

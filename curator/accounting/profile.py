@@ -118,23 +118,12 @@ def fits_in_steps(num_releases: int, delta: float) -> bool:
 
 
 def fits_a_grid(ceiling: float, num_releases: int, delta: float) -> bool:
-    """Return whether the composed losses fit into memory, and their error into delta.
-
-    Args:
-        ceiling: An upper bound of the epsilon to come.
-        num_releases: How many are composed.
-        delta: Of all of them.
-    """
+    """Return whether the composed losses fit into memory, and their error into delta."""
     return ceiling <= _MAX_EPSILON and fits_in_steps(num_releases, delta)
 
 
 def epsilon_of_uses(uses: Sequence[tuple[Profiles, int]], delta: float, interval: float) -> float:
     """Return the epsilon of releases that are not alike, the worse direction.
-
-    Args:
-        uses: Profiles of one release, and how many such there are.
-        delta: Of all of them.
-        interval: Spacing of the losses.
 
     Returns:
         An upper bound for the given profiles, at least 0.
@@ -156,14 +145,7 @@ def epsilon_of_uses(uses: Sequence[tuple[Profiles, int]], delta: float, interval
 
 
 def fitted_epsilon(forward: Profile, backward: Profile, num_steps: int, delta: float) -> float:
-    """Return an epsilon on losses whose spacing fits it: rounding them adds variance each step.
-
-    Args:
-        forward: H_t(P || Q) at losses, as for `composed_epsilon`.
-        backward: H_t(Q || P), likewise.
-        num_steps: Number of compositions.
-        delta: In (0, 1).
-    """
+    """Return an epsilon on losses whose spacing fits it: rounding them adds variance each step."""
     interval, epsilon = _COARSEST_FIT, math.inf
     for _ in range(_ROUNDS):
         epsilon = composed_epsilon(forward, backward, num_steps, delta, interval)
@@ -203,10 +185,6 @@ def composed_epsilon(
 
 def kept_delta(num_steps: int, delta: float) -> float:
     """Return what of delta is left when the error of the FFT is taken away.
-
-    Args:
-        num_steps: How many releases are composed.
-        delta: Of all of them.
 
     Raises:
         ValueError: If nothing is.
@@ -252,11 +230,6 @@ def grid_interval(epsilon: float, num_steps: int, delta: float) -> float:
 
     Each step's losses gain a variance of about h^2 / 12 by rounding; epsilon grows by about
     log(1 / delta) / epsilon times the variance that all steps gain.
-
-    Args:
-        epsilon: About what is expected.
-        num_steps: Number of compositions.
-        delta: In (0, 1).
     """
     squared = 12.0 * _TOO_LARGE * epsilon / (num_steps * max(1.0, -math.log(delta)))
     return min(_COARSEST, max(_FINEST, math.sqrt(squared)))

@@ -29,14 +29,7 @@ def sliced_by_definition(base: SlicedNumbers, alpha: float) -> float:
 def sampled_sliced_by_definition(
     base: SlicedNumbers, rate: float, overflow: float, alpha: float
 ) -> float:
-    """Return log A / (alpha - 1); at fractional orders the least charged bound.
-
-    Args:
-        base: Of one release.
-        rate: q in (0, 1].
-        overflow: The probability that the slots are full.
-        alpha: Real order above 1.
-    """
+    """Return log A / (alpha - 1); at fractional orders the least charged bound."""
     with mpmath.workdps(_DIGITS):
         a, q, p = mpmath.mpf(alpha), mpmath.mpf(rate), mpmath.mpf(overflow)
 

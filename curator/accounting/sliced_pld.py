@@ -27,11 +27,6 @@ _SPREAD: Final = 1e-9  # relative; below, S is a constant
 def sliced_profiles(base: SlicedNumbers, rate: float, overflow: float) -> Profiles:
     """Return the profiles of one release.
 
-    Args:
-        base: Of it.
-        rate: q in (0, 1].
-        overflow: The probability that the slots are full.
-
     References:
         [zhu:22], Theorem 11; [balle:18], Theorem 2.
     """

@@ -37,9 +37,6 @@ class CountedFeatures:
     def rows(self, features_MR: Tensor) -> Tensor:
         """Return [phi, c] / sqrt(1 + c^2) for each record.
 
-        Args:
-            features_MR: Of norm at most 1 each.
-
         Returns:
             Rows (M, R + 1).
 
@@ -52,9 +49,6 @@ class CountedFeatures:
 
     def class_means(self, sums_KR: Tensor) -> Tensor:
         """Return noisy mean embeddings, the noisy counts floored at a public minimum.
-
-        Args:
-            sums_KR: Noised sums of `rows` by class, (K, R + 1).
 
         Returns:
             Means (K, R).

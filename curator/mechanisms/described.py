@@ -149,10 +149,6 @@ def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
 def read_described(table: Mapping[str, Any], overrides: Mapping[str, Any]) -> DescribedRun:
     """Return what a described run releases, asked of its mechanism.
 
-    Args:
-        table: The description.
-        overrides: As for `read_description`.
-
     Raises:
         ValueError: If the mechanism is not known, or does not take the parameters.
     """

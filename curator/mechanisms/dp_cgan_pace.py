@@ -96,10 +96,6 @@ class Pace:
 
     @classmethod
     def unpack(cls, packed: Tensor) -> Pace:
-        """Return what was packed.
-
-        Args:
-            packed: Of `pack`.
-        """
+        """Return what was packed."""
         rung, waited, gradients, average = packed.tolist()
         return cls(rung=int(rung), waited=int(waited), gradients=int(gradients), average=average)

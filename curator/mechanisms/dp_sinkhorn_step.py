@@ -120,11 +120,7 @@ class CapturedStep:
     """Two CUDA graphs on one stream, captured with zeros before any record is seen."""
 
     def __init__(self, halves: Halves) -> None:
-        """Capture both.
-
-        Args:
-            halves: On a graphics card.
-        """
+        """Capture both."""
         rows, first = halves.num_samples + halves.num_debias, slice(0, halves.num_samples)
         self._stream = stream = torch.cuda.Stream(halves.device)  # type: ignore[no-untyped-call]
         public: list[Tensor] = []  # on the card; the last one is the graph's own
@@ -179,12 +175,7 @@ class CapturedStep:
 
 
 def step_on(halves: Halves, *, is_captured: bool) -> Step:
-    """Return the way to run a step.
-
-    Args:
-        halves: The halves.
-        is_captured: Whether to capture graphs; a public decision.
-    """
+    """Return the way to run a step."""
     if is_captured:
         try:
             return CapturedStep(halves)

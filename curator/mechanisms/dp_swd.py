@@ -159,11 +159,6 @@ class DpSwd(SampledMechanism):
     ) -> Release:
         """Return the noised projections of the records: all that a step learns of them.
 
-        Args:
-            records: One fresh Poisson sample, padded to the capacity.
-            directions: Fresh ones.
-            noise: Secret randomness.
-
         Returns:
             One block (M, K), in units of one over max_level.
 

@@ -153,11 +153,6 @@ class DpSwdFeatures(SampledMechanism):
     ) -> Release:
         """Return the gradient with respect to the public features, one row per public image.
 
-        Args:
-            samples: n rows of features and the weights, which passed `check_samples`.
-            records: One fresh Poisson sample, padded to the capacity.
-            noise: Secret randomness.
-
         Returns:
             n rows, computed from the noised projections of the records' features.
 
@@ -188,12 +183,6 @@ class DpSwdFeatures(SampledMechanism):
         noise: NoiseSource,
     ) -> Release:
         """Return the noised projections of the records' features: all that a step learns of them.
-
-        Args:
-            samples: Of the step; only the weights are used.
-            records: One fresh Poisson sample, padded to the capacity.
-            directions: Fresh ones.
-            noise: Secret randomness.
 
         Returns:
             One block (M, K), in units of clip_norm / ROW_RADIUS.

@@ -120,11 +120,6 @@ class Student:
     def study(self, before: Studied, asked: Questions, counts_L1: Tensor) -> tuple[Studied, Tensor]:
         """Return the student after it has learnt from a step's noisy counts, and its surprise.
 
-        Args:
-            before: Of the step before.
-            asked: The step's questions.
-            counts_L1: Released counts, in votes.
-
         Returns:
             The student, and by how much each share exceeds what it had expected.
         """
@@ -150,12 +145,6 @@ class Student:
         A label's share tells how the score changes along the noise that its image was given. In
         expectation over that noise `_SLOPES` surprise noise / reach^2 is what a gradient of the
         score lacks, to first order and for shares near one half.
-
-        Args:
-            studied: The student.
-            surprise_L: Of the step, as `study` returns it.
-            images_ND: Generated images of the step.
-            onehot_NL: Their labels.
         """
         spec = self._spec
         rows_ND = student_gradients(self._shape, studied.network.critics, images_ND, onehot_NL)

@@ -198,11 +198,6 @@ class ShardNetworks:
     ) -> NetworkState:
         """Return the state that was packed, beside the shards that are read again.
 
-        Args:
-            tensors: Of `pack`, perhaps among others.
-            batches: As for `start`, of the same records.
-            num_steps: As it was.
-
         Privacy:
             As for `start`: network k is of the shard k that is read again.
         """
@@ -260,13 +255,6 @@ class ShardNetworks:
         by: Update = update,
     ) -> NetworkState:
         """Return the state after all networks' updates of one step.
-
-        Args:
-            state: Before it.
-            training: How many updates, and of how many records.
-            optimizer: How networks learn.
-            images: Of `images`.
-            by: Who computes it.
 
         Privacy:
             Network k is a function of shard k, the images so far and public seeds. Called inside

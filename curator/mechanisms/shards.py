@@ -37,11 +37,7 @@ class Shards:
     counts_K: Tensor
 
     def on(self, device: torch.device) -> Shards:
-        """Return the shards with their rows on a device; the counts stay on the processor.
-
-        Args:
-            device: Of this process.
-        """
+        """Return the shards with their rows on a device; the counts stay on the processor."""
         return Shards(
             levels_KPD=self.levels_KPD.to(device),
             labels_KP=self.labels_KP.to(device),

@@ -133,11 +133,6 @@ def canonical_json(specification: Specification) -> str:
 def check_rows(samples: Samples, space: ImageSpace, num_rows: range) -> None:
     """Refuse samples that a run did not declare.
 
-    Args:
-        samples: The analyst's rows.
-        space: Public image space.
-        num_rows: Numbers of rows that are accepted.
-
     Raises:
         MalformedRequest: If the number of rows, the image size or a label does not fit.
 

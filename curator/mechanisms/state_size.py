@@ -17,11 +17,6 @@ _FLOATS_PER_PARAMETER = 3  # the parameter and Adam's two moments
 def networks_bytes(shape: CriticShape, count: int, *, without: Collection[str] = ()) -> int:
     """Return the bytes of networks of one shape with Adam's moments.
 
-    Args:
-        shape: Of each.
-        count: How many.
-        without: Names of parameters that they do not have.
-
     Privacy:
         Reads the specification and public facts only.
     """
@@ -32,11 +27,6 @@ def networks_bytes(shape: CriticShape, count: int, *, without: Collection[str] =
 def shards_bytes(num_shards: int, capacity: int, space: ImageSpace) -> int:
     """Return the bytes of padded shards.
 
-    Args:
-        num_shards: K.
-        capacity: Places of each, taken or not.
-        space: Public image space of the data set.
-
     Privacy:
         Reads the specification and public facts only.
     """
@@ -45,10 +35,6 @@ def shards_bytes(num_shards: int, capacity: int, space: ImageSpace) -> int:
 
 def rows_bytes(count: int, numbers: int) -> int:
     """Return the bytes of rows of floats.
-
-    Args:
-        count: How many rows.
-        numbers: In each.
 
     Privacy:
         Reads the specification and public facts only.

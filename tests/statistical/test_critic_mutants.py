@@ -21,7 +21,7 @@ from curator.data.sampling import PrivateRecords
 from curator.divergences import critic_training
 from curator.divergences.adam import Ensemble
 from curator.errors import RunClosed
-from curator.mechanisms import gs_wgan_mean, shard_networks, shards
+from curator.mechanisms import gs_wgan_mean, shards
 from curator.mechanisms.gs_wgan_mean import GsWganMean, GsWganMeanSpec
 from curator.mechanisms.shard_networks import NetworkState, ShardNetworks
 from curator.privacy.event import SamplingRate
@@ -35,6 +35,7 @@ from curator.service.resume_run import resume_run
 from tests.fakes.curator import ALICE, CRITICS, context, memory_ledger, opened, step_request
 from tests.fakes.facts import small_facts
 from tests.fakes.noise import NoNoise
+from tests.statistical.catching import both_ways, shards_that_overlap
 
 pytestmark = pytest.mark.statistical
 
@@ -169,25 +170,8 @@ DETECTORS = [
 ]
 
 
-@pytest.mark.parametrize("detector", DETECTORS, ids=lambda one: one.__name__)
-def test_the_real_code_passes(detector: Callable[[], None]) -> None:
-    detector()
-
-
 def shards_by_position(patch: Patch) -> None:
     patch.setattr(shards, "_shards_of_units", lambda batch, k: batch.units_M % k)
-
-
-def shards_that_overlap(patch: Patch) -> None:
-    real = shards.gather_shards
-
-    def overlapping(*arguments: Any) -> Any:
-        made = real(*arguments)
-        made.levels_KPD[1], made.labels_KP[1] = made.levels_KPD[0], made.labels_KP[0]
-        made.counts_K[1] = made.counts_K[0]
-        return made
-
-    patch.setattr(shard_networks, "gather_shards", overlapping)
 
 
 def critics_that_are_averaged(patch: Patch) -> None:
@@ -306,15 +290,4 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one.__name__)
-def test_every_mutant_is_caught(
-    monkeypatch: pytest.MonkeyPatch, mutant: Callable[[Patch], None]
-) -> None:
-    caught = []
-    mutant(monkeypatch)
-    for detector in DETECTORS:
-        try:
-            detector()
-        except (AssertionError, PlantedError):
-            caught.append(detector.__name__)
-    assert caught
+test_the_real_code_passes, test_every_mutant_is_caught = both_ways(DETECTORS, MUTANTS, PlantedError)

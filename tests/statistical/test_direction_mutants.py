@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor
 
 from curator.accounting.events.gaussian import GaussianEvent
-from curator.mechanisms import g_pate, shard_networks, shards
+from curator.mechanisms import g_pate, shards
 from curator.mechanisms.g_pate import GPate, GPateSpec
 from curator.mechanisms.shard_networks import NetworkState
 from curator.privacy.records import Samples
@@ -21,7 +20,7 @@ from curator.sanitizer import averaged, votes
 from curator.sanitizer.averaged import FINE_STD
 from curator.sanitizer.votes import Ballot
 from tests.fakes.noise import NoNoise
-from tests.statistical.catching import caught_by
+from tests.statistical.catching import both_ways, shards_that_overlap
 from tests.statistical.test_teacher_mutants import PARAMETERS, SAMPLES, SPACE, B, K, Z, images
 
 pytestmark = pytest.mark.statistical
@@ -142,25 +141,8 @@ DETECTORS = [
 ]
 
 
-@pytest.mark.parametrize("detector", DETECTORS, ids=lambda one: one.__name__)
-def test_the_real_code_passes(detector: Callable[[], None]) -> None:
-    detector()
-
-
 def shards_by_position(patch: Patch) -> None:
     patch.setattr(shards, "_shards_of_units", lambda batch, k: batch.units_M % k)
-
-
-def shards_that_overlap(patch: Patch) -> None:
-    real = shards.gather_shards
-
-    def overlapping(*arguments: Any) -> Any:
-        made = real(*arguments)
-        made.levels_KPD[1], made.labels_KP[1] = made.levels_KPD[0], made.labels_KP[0]
-        made.counts_K[1] = made.counts_K[0]
-        return made
-
-    patch.setattr(shard_networks, "gather_shards", overlapping)
 
 
 def one_vote_is_charged_for_all(patch: Patch) -> None:
@@ -238,9 +220,4 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one.__name__)
-def test_every_mutant_is_caught(
-    monkeypatch: pytest.MonkeyPatch, mutant: Callable[[Patch], None]
-) -> None:
-    mutant(monkeypatch)
-    assert caught_by(DETECTORS)
+test_the_real_code_passes, test_every_mutant_is_caught = both_ways(DETECTORS, MUTANTS)

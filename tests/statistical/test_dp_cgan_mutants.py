@@ -5,7 +5,7 @@ Statistical detectors state their false-alarm probability, at most 1e-7 each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -30,7 +30,7 @@ from curator.sanitizer.lattice import LATTICE_VARIANCE
 from curator.state import private_batches
 from tests.fakes.facts import small_facts
 from tests.fakes.noise import NoNoise, SeededNoise
-from tests.statistical.catching import caught_by
+from tests.statistical.catching import both_ways
 
 pytestmark = pytest.mark.statistical
 
@@ -227,11 +227,6 @@ DETECTORS = [
 ]
 
 
-@pytest.mark.parametrize("detector", DETECTORS, ids=lambda one: one.__name__)
-def test_the_real_code_passes(detector: Callable[[], None]) -> None:
-    detector()
-
-
 def a_score_that_is_not_noised(patch: Patch) -> None:
     """The mean score of the records of an update is added to the answer."""
     told: list[Tensor] = []
@@ -373,12 +368,7 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one.__name__)
-def test_every_mutant_is_caught(
-    monkeypatch: pytest.MonkeyPatch, mutant: Callable[[Patch], None]
-) -> None:
-    mutant(monkeypatch)
-    assert caught_by(DETECTORS)
+test_the_real_code_passes, test_every_mutant_is_caught = both_ways(DETECTORS, MUTANTS)
 
 
 def test_the_sizes_are_those_of_the_tests() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +14,7 @@ from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.divergences import feature_extractors
 from curator.divergences.adam import Ensemble
-from curator.mechanisms import adversarial_dp_sinkhorn, shard_networks, shards
+from curator.mechanisms import adversarial_dp_sinkhorn, shards
 from curator.mechanisms.adversarial_dp_sinkhorn import (
     AdversarialDpSinkhorn,
     AdversarialDpSinkhornSpec,
@@ -28,7 +27,7 @@ from curator.sanitizer import averaged
 from curator.sanitizer.averaged import FINE_STD
 from curator.sanitizer.post_process import append_public_rows
 from tests.fakes.noise import NoNoise
-from tests.statistical.catching import caught_by
+from tests.statistical.catching import both_ways, shards_that_overlap
 from tests.statistical.test_teacher_mutants import SAMPLES, SPACE, K, Z, images
 
 pytestmark = pytest.mark.statistical
@@ -148,25 +147,8 @@ DETECTORS = [
 ]
 
 
-@pytest.mark.parametrize("detector", DETECTORS, ids=lambda one: one.__name__)
-def test_the_real_code_passes(detector: Callable[[], None]) -> None:
-    detector()
-
-
 def shards_by_position(patch: Patch) -> None:
     patch.setattr(shards, "_shards_of_units", lambda batch, k: batch.units_M % k)
-
-
-def shards_that_overlap(patch: Patch) -> None:
-    real = shards.gather_shards
-
-    def overlapping(*arguments: Any) -> Any:
-        made = real(*arguments)
-        made.levels_KPD[1], made.labels_KP[1] = made.levels_KPD[0], made.labels_KP[0]
-        made.counts_K[1] = made.counts_K[0]
-        return made
-
-    patch.setattr(shard_networks, "gather_shards", overlapping)
 
 
 def one_extractor_for_all(patch: Patch) -> None:
@@ -278,9 +260,4 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one.__name__)
-def test_every_mutant_is_caught(
-    monkeypatch: pytest.MonkeyPatch, mutant: Callable[[Patch], None]
-) -> None:
-    mutant(monkeypatch)
-    assert caught_by(DETECTORS)
+test_the_real_code_passes, test_every_mutant_is_caught = both_ways(DETECTORS, MUTANTS)

@@ -5,7 +5,6 @@ The detectors pass on the real code (first test) and fail on every mutant (secon
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +26,7 @@ from curator.sanitizer import clipped, entropy, lattice, summed
 from curator.sanitizer.entropy import OsEntropy
 from curator.service import find_run
 from tests.statistical import detectors
+from tests.statistical.catching import both_ways
 
 pytestmark = pytest.mark.statistical
 
@@ -38,11 +38,6 @@ DETECTORS = [
     and getattr(value, "__module__", "") == detectors.__name__
     and name not in {"mechanism", "black_records", "PlantedError"}
 ]
-
-
-@pytest.mark.parametrize("detector", DETECTORS, ids=lambda one: one.__name__)
-def test_the_real_code_passes(detector: Callable[[], None]) -> None:
-    detector()
 
 
 def half_the_noise(patch: Patch) -> None:
@@ -208,20 +203,8 @@ MUTANTS = [
 ]
 
 
-def caught_by(patch: Patch, mutant: Callable[[Patch], None]) -> Iterator[str]:
-    for detector in DETECTORS:
-        with patch.context() as inner:
-            mutant(inner)
-            try:
-                detector()
-            except AssertionError:
-                yield detector.__name__
-            except detectors.PlantedError:  # it came through: an abort that the caller sees
-                yield detector.__name__
-
-
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one.__name__)
-def test_every_mutant_is_caught(
-    monkeypatch: pytest.MonkeyPatch, mutant: Callable[[Patch], None]
-) -> None:
-    assert list(caught_by(monkeypatch, mutant))
+test_the_real_code_passes, test_every_mutant_is_caught = both_ways(
+    DETECTORS,
+    MUTANTS,
+    detectors.PlantedError,  # it came through: an abort that the caller sees
+)

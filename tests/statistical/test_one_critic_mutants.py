@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +17,7 @@ from curator.accounting.events.none import NoEvent
 from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
-from curator.mechanisms import gs_wgan_decoupled, shard_networks, shards
+from curator.mechanisms import gs_wgan_decoupled
 from curator.mechanisms.gs_wgan_decoupled import GsWganDecoupled, GsWganDecoupledSpec
 from curator.mechanisms.gs_wgan_mean import GsWganMeanSpec
 from curator.mechanisms.gs_wgan_round_robin import GsWganRoundRobin
@@ -33,7 +32,7 @@ from curator.state.step import state_step
 from tests.fakes.curator import CRITICS
 from tests.fakes.facts import small_facts
 from tests.fakes.noise import NoNoise
-from tests.statistical.catching import caught_by
+from tests.statistical.catching import both_ways, shards_that_overlap
 
 pytestmark = pytest.mark.statistical
 
@@ -152,11 +151,6 @@ DETECTORS = [
 ]
 
 
-@pytest.mark.parametrize("detector", DETECTORS, ids=lambda one: one.__name__)
-def test_the_real_code_passes(detector: Callable[[], None]) -> None:
-    detector()
-
-
 def the_critic_that_answers_learns(patch: Patch) -> None:
     real = OneCritic.step
 
@@ -164,18 +158,6 @@ def the_critic_that_answers_learns(patch: Patch) -> None:
         return real(self, *arguments, index=index, first=index)
 
     patch.setattr(OneCritic, "step", keyed)
-
-
-def shards_that_overlap(patch: Patch) -> None:
-    real = shards.gather_shards
-
-    def overlapping(*arguments: Any) -> Any:
-        made = real(*arguments)
-        made.levels_KPD[1], made.labels_KP[1] = made.levels_KPD[0], made.labels_KP[0]
-        made.counts_K[1] = made.counts_K[0]
-        return made
-
-    patch.setattr(shard_networks, "gather_shards", overlapping)
 
 
 def who_answered_is_told(patch: Patch) -> None:
@@ -238,9 +220,4 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one.__name__)
-def test_every_mutant_is_caught(
-    monkeypatch: pytest.MonkeyPatch, mutant: Callable[[Patch], None]
-) -> None:
-    mutant(monkeypatch)
-    assert caught_by(DETECTORS)
+test_the_real_code_passes, test_every_mutant_is_caught = both_ways(DETECTORS, MUTANTS)

@@ -5,7 +5,7 @@ Statistical detectors state their false-alarm probability, at most 1e-7 each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
-from curator.mechanisms import pate_gan, shard_networks, shards
+from curator.mechanisms import pate_gan, shards
 from curator.mechanisms.pate_gan import PateGan, PateGanSpec, PateGanState
 from curator.mechanisms.pate_gan_student import Student
 from curator.mechanisms.shard_networks import NetworkState, ShardNetworks
@@ -31,6 +31,7 @@ from curator.sanitizer.entropy import OsEntropy
 from curator.sanitizer.votes import Ballot
 from tests.fakes.facts import small_facts
 from tests.fakes.noise import NoNoise
+from tests.statistical.catching import both_ways, shards_that_overlap
 
 pytestmark = pytest.mark.statistical
 
@@ -180,25 +181,8 @@ DETECTORS = [
 ]
 
 
-@pytest.mark.parametrize("detector", DETECTORS, ids=lambda one: one.__name__)
-def test_the_real_code_passes(detector: Callable[[], None]) -> None:
-    detector()
-
-
 def shards_by_position(patch: Patch) -> None:
     patch.setattr(shards, "_shards_of_units", lambda batch, k: batch.units_M % k)
-
-
-def shards_that_overlap(patch: Patch) -> None:
-    real = shards.gather_shards
-
-    def overlapping(*arguments: Any) -> Any:
-        made = real(*arguments)
-        made.levels_KPD[1], made.labels_KP[1] = made.levels_KPD[0], made.labels_KP[0]
-        made.counts_K[1] = made.counts_K[0]
-        return made
-
-    patch.setattr(shard_networks, "gather_shards", overlapping)
 
 
 def every_teacher_sees_every_record(patch: Patch) -> None:
@@ -316,15 +300,4 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one.__name__)
-def test_every_mutant_is_caught(
-    monkeypatch: pytest.MonkeyPatch, mutant: Callable[[Patch], None]
-) -> None:
-    caught = []
-    mutant(monkeypatch)
-    for detector in DETECTORS:
-        try:
-            detector()
-        except (AssertionError, PlantedError):
-            caught.append(detector.__name__)
-    assert caught
+test_the_real_code_passes, test_every_mutant_is_caught = both_ways(DETECTORS, MUTANTS, PlantedError)

@@ -51,11 +51,6 @@ class PrivacyEvent(ABC):
     def composed_epsilon(self, num_uses: int, delta: float, ceiling: float) -> float | None:
         """Return the epsilon of uses declared in advance, by loss distributions.
 
-        Args:
-            num_uses: How many.
-            delta: Of all of them.
-            ceiling: What the Renyi divergence says.
-
         Returns:
             None where the distribution would be too large to compute.
         """

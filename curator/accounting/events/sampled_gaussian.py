@@ -213,13 +213,6 @@ def library_epsilon(
 ) -> float | None:
     """Return the epsilon of composed sampled Gaussians by dp-accounting, the worse direction.
 
-    Args:
-        rate: q in (0, 1].
-        noise_multiplier: Of each.
-        num_steps: How many.
-        delta: Of all of them.
-        ceiling: What the Renyi divergence says.
-
     Returns:
         None where it would take gigabytes.
     """

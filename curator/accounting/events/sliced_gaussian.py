@@ -88,12 +88,7 @@ class SlicedGaussianEvent(LoneEvent):
         return self.profiles_of_sample(1.0, 0.0)
 
     def profiles_of_sample(self, rate: float, overflow: float) -> Profiles | None:
-        """Return the profiles if rows come from a Poisson sample.
-
-        Args:
-            rate: q in (0, 1].
-            overflow: The probability that the slots are full.
-        """
+        """Return the profiles if rows come from a Poisson sample."""
         length = math.sqrt(self.num_projections / self.dimension)
         if self.noise_multiplier < MIN_NOISE_MULTIPLIER * length:
             return None
@@ -226,10 +221,6 @@ def sampled_sliced_rdp(event: SampledSlicedGaussianEvent, alpha: float) -> float
 
     All three hold for every pair of distributions, so for discrete noise, and for mixtures over
     samples, slots, directions and overflow; they grow with what is put in at the integers.
-
-    Args:
-        event: The release.
-        alpha: Real order above 1.
 
     Returns:
         The bound, up to float rounding below 1e-10 relative, which the charge's inflation covers.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import math
-import pickle  # noqa: TID251 - to see it refused
 from dataclasses import replace
 from typing import Any
 
@@ -31,7 +29,6 @@ from curator.mechanisms.base import (
     StatefulMechanism,
 )
 from curator.mechanisms.shard_networks import NetworkState
-from curator.privacy.private import SealedError
 from curator.privacy.records import ImageSpace, Samples
 from curator.privacy.release import FloatBlock, Release
 from tests.fakes.noise import SeededNoise
@@ -215,15 +212,6 @@ def test_a_broken_computation_is_answered_like_any_other(
     assert rows(release).shape == (6, 6)
     assert not rows(release).any()
     assert after is state
-
-
-def test_a_state_cannot_be_printed_or_pickled() -> None:
-    state = started(mechanism())
-    assert repr(state) == "NetworkState(<sealed>)"
-    with pytest.raises(SealedError):
-        pickle.dumps(state)
-    with pytest.raises(SealedError):
-        copy.deepcopy(state)
 
 
 @pytest.mark.parametrize(
