@@ -13,6 +13,7 @@ from analyst.cli.access import Access, RuleOptions
 from analyst.cli.command import Task, command
 from analyst.cli.exit_code import ExitCode
 from analyst.cli.options import Group, argument, option
+from analyst.cli.recipe_options import Assignments
 from analyst.cli.train import Start
 
 app = typer.Typer(
@@ -37,11 +38,7 @@ def train(
     source: Path = option("Labelled public images.", "FILE.npz", needed=True),
     access: Access,
     rule: RuleOptions,
-    assignments: list[str] | None = option(
-        "Set any key of the recipe; repeatable. 'analyst recipes show NAME --keys' lists all keys.",
-        "SECTION.KEY=VALUE",
-        "--set",
-    ),
+    assignments: Assignments,
 ) -> ExitCode:
     """Train on labelled public images, drawn to a private set without labels."""
     folders = f"--source {quote(str(source))} --resume --out {quote(str(start.out))}"
@@ -50,7 +47,7 @@ def train(
         return _adapt(task, start, source, access, rule, assignments or [])
 
 
-def _adapt(  # what 'train' was given
+def _adapt(
     task: Task,
     start: Start,
     source: Path,

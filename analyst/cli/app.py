@@ -118,7 +118,7 @@ def _main(argv: Sequence[str], task: Task, output: Output) -> int:
     tune_process()
     try:
         with program().make_context("analyst", list(argv), obj=task) as context:
-            code = context.command.invoke(context)
+            code = context.command.invoke(context) or ExitCode.OK
         output.flush()
     except typer.Exit as end:  # such as after --help
         return end.exit_code

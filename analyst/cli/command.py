@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
-from analyst.cli.exit_code import ExitCode
-from analyst.cli.options import Body, Command, Printing, add_command, filled, made
+from analyst.cli.options import Printing
+from analyst.cli.options import command as command
 from analyst.output import Output
 from analyst.screen import Screen
 
@@ -80,33 +80,3 @@ class Task:
         from analyst.cli.access import connect  # gRPC: sample and evaluate need none
 
         return connect(config, self.screen)
-
-
-def command(
-    app: typer.Typer,
-    *examples: str,
-    name: str | None = None,
-    reads: bool = False,
-    kind: type[Command] = Command,
-) -> Callable[[Body], Body]:
-    """Make a function of a task and of options a command; its docstring is the help.
-
-    Args:
-        app: Of the command's group.
-        examples: Command lines without the program's name.
-        name: The function's if None.
-        reads: Whether it leaves nothing behind but what it prints.
-        kind: Its class, where it reads its command line in another way.
-    """
-
-    def register(body: Body) -> Body:
-        def run(context: typer.Context, given: dict[str, Any]) -> ExitCode:
-            task: Task = context.obj
-            task.begin(context, made(context, Printing, given), reads=reads)
-            return body(task, **filled(context, body, given)) or ExitCode.OK
-
-        lines = [f"analyst {one}" for one in examples]
-        add_command(app, body, run, name=name, kind=kind, examples=lines)
-        return body
-
-    return register

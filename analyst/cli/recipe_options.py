@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from analyst.cli.options import Command, option
 
+Assignments = Annotated[
+    list[str] | None,
+    option(
+        "Set any key of the recipe; repeatable. 'analyst recipes show NAME --keys' lists all keys.",
+        "SECTION.KEY=VALUE",
+        "--set",
+    ),
+]
 _NAMED = {"dataset": "training", "steps": "training", "seed": "training", "device": "session"}
 
 
@@ -21,11 +29,7 @@ class RecipeOptions:
     steps: str | None = option("Declared steps, or all that the budget affords.", "N|all")
     seed: str | None = option("Seed of weights and latents.", "N")
     device: str | None = option("Torch device of the generator.", "NAME")
-    assignments: list[str] | None = option(
-        "Set any key of the recipe; repeatable. 'analyst recipes show NAME --keys' lists all keys.",
-        "SECTION.KEY=VALUE",
-        "--set",
-    )
+    assignments: Assignments
 
     def overrides(self) -> dict[str, Any]:
         """Return what is set, by dotted key."""

@@ -145,9 +145,7 @@ def _report(problem: Exception, task: Task) -> ExitCode:
         text = f"{problem.public_message}{detail} {problem.remedy}"
     elif isinstance(problem, _WORLD):
         text = in_words(problem, next(iter(task.places.values()), "")) or str(problem)
-    elif type(problem).__module__.startswith(
-        ("curator.", "audit.")
-    ):  # it made the error, for its reader
+    elif type(problem).__module__.startswith(("curator.", "audit.")):  # made for its reader
         text = str(problem)
     else:
         text = (

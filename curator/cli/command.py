@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from curator.cli.exit_code import ExitCode
-from curator.cli.options import Body, Command, Printing, add_command, filled, flag, made, option
+from curator.cli.options import Printing, flag, option
+from curator.cli.options import command as command
 from curator.cli.screen import Screen
 from curator.system.output import Output
 
@@ -49,39 +48,8 @@ class Task:
         self.output.stops = reads
         given = context.params
         self.places = {name: str(given[name]) for name in ("out", "folder") if given.get(name)}
-        command = " ".join(context.command_path.split()[1:])
-        self.words = f"'{command}' of {given.get('name') or given.get('folder') or ''}"
-
-
-def command(
-    app: typer.Typer,
-    *examples: str,
-    name: str | None = None,
-    reads: bool = False,
-    kind: type[Command] = Command,
-) -> Callable[[Body], Body]:
-    """Make a function of a task and of options a command; its docstring is the help.
-
-    Args:
-        app: Of the command's group.
-        examples: Command lines without the program's name.
-        name: The function's if None.
-        reads: Whether it leaves nothing behind but what it prints.
-        kind: Its class, where it reads its command line in another way.
-    """
-
-    def register(body: Body) -> Body:
-        def run(context: typer.Context, given: dict[str, Any]) -> ExitCode:
-            task: Task = context.obj
-            task.begin(context, made(context, Printing, given), reads=reads)
-            body(task, **filled(context, body, given))
-            return ExitCode.OK
-
-        lines = [f"curator {one}" for one in examples]
-        add_command(app, body, run, name=name, kind=kind, examples=lines)
-        return body
-
-    return register
+        name = " ".join(context.command_path.split()[1:])
+        self.words = f"'{name}' of {given.get('name') or given.get('folder') or ''}"
 
 
 def opened(folder: Path) -> CuratorFolder:

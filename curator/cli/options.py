@@ -1,8 +1,8 @@
 """Commands whose options are dataclasses, on Typer; the two programs have this file alike.
 
-A command is a function of what the program gives it and of its options. A parameter that is a
-dataclass stands for its fields, so that what several commands take is written once; a ValueError
-of one that is made is a mistake of usage.
+A command is a function of its program's `Task` and of its options. A parameter that is a dataclass
+stands for its fields, so that what several commands take is written once; a ValueError of one that
+is made is a mistake of usage.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ Body = Callable[..., Any]
 CONTEXT = {"max_content_width": 100}
 _KEYWORD, _NO_DEFAULT = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
 _TEXTS = (str, str | None, list[str], list[str] | None)
-
 _TOLD = "typer"  # the key of what Typer is told of a field
 
 
@@ -95,57 +94,57 @@ class Group(TyperGroup):
         return option
 
 
-def add_command(
+def command(
     app: typer.Typer,
-    body: Body,
-    run: Callable[[typer.Context, dict[str, Any]], Any],
-    *,
-    name: str | None,
-    kind: type[Command],
-    examples: Sequence[str],
-) -> None:
-    """Add a command.
+    *examples: str,
+    name: str | None = None,
+    reads: bool = False,
+    kind: type[Command] = Command,
+) -> Callable[[Body], Body]:
+    """Make a function of a task and of options a command; its docstring is the help.
 
     Args:
         app: Of the command's group.
-        body: Its function: the docstring is the help, the parameters but the first are options.
-        run: Carries it out, given what the command line says of every option.
+        examples: Command lines without the program's name.
         name: The function's if None.
+        reads: Whether it leaves nothing behind but what it prints.
         kind: Its class, where it reads its command line in another way.
-        examples: Command lines.
     """
 
-    def callback(context: typer.Context, **given: Any) -> Any:
-        return run(context, given)
+    def register(body: Body) -> Body:
+        def run(context: typer.Context, **given: Any) -> Any:
+            context.obj.begin(context, _made(context, Printing, given), reads=reads)
+            return body(context.obj, **_filled(context, body, given))
 
-    of_context = inspect.Parameter("context", _KEYWORD, annotation=typer.Context)
-    options = [*_options(body), *_fields(Printing)]
-    callback.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [of_context, *options]
-    )
-    text = inspect.getdoc(body) or ""
-    app.command(
-        name or body.__name__.replace("_", "-"),
-        cls=kind,
-        help=text.partition("\n\nRaises:")[0],
-        short_help=text.partition("\n")[0].rstrip("."),
-        epilog="\n".join(["Example:", *(f"  {one}" for one in examples)]),
-        context_settings=CONTEXT,
-    )(callback)
+        of_context = inspect.Parameter("context", _KEYWORD, annotation=typer.Context)
+        told = [of_context, *_options(body), *_fields(Printing)]
+        run.__signature__ = inspect.Signature(told)  # type: ignore[attr-defined]
+        text, program = inspect.getdoc(body) or "", body.__module__.partition(".")[0]
+        app.command(
+            name or body.__name__.replace("_", "-"),
+            cls=kind,
+            help=text.partition("\n\nRaises:")[0],
+            short_help=text.partition("\n")[0].rstrip("."),
+            epilog="\n".join(["Example:", *(f"  {program} {one}" for one in examples)]),
+            context_settings=CONTEXT,
+        )(run)
+        return body
+
+    return register
 
 
-def filled(context: typer.Context, body: Body, given: dict[str, Any]) -> dict[str, Any]:
+def _filled(context: typer.Context, body: Body, given: dict[str, Any]) -> dict[str, Any]:
     """Return what a command's function takes, with its dataclasses made."""
     return {
-        name: made(context, kind, given) if is_dataclass(kind) else given[name]
+        name: _made(context, kind, given) if is_dataclass(kind) else given[name]
         for name, kind in _parameters(body).items()
     }
 
 
-def made(context: typer.Context, group: Any, given: dict[str, Any]) -> Any:
+def _made(context: typer.Context, group: Any, given: dict[str, Any]) -> Any:
     """Return a dataclass of options; what it refuses is a mistake of usage."""
     try:
-        return group(**{field.name: given[field.name] for field in fields(group)})
+        return group(**{one.name: given[one.name] for one in fields(group)})
     except ValueError as problem:
         context.fail(str(problem))
 
