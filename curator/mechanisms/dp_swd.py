@@ -30,7 +30,10 @@ class DpSwdSpec(SlicedSpecification):
     """Public parameters of one DP-SWD run.
 
     A row is a record's pixels less those of the `origin`, in units where white less black is 2,
-    and `label_scale` at the place of its class.
+    and `label_scale` at the place of its class; it is scaled to norm `clip_norm` if it is longer.
+    `num_samples` generated rows are compared with `capacity` slots, the other slots zero.
+    `noise_multiplier` is over `clip_norm`. `max_size` and `max_records_per_unit` repeat, or exceed,
+    what the data set declares: how often the slots are full is part of the cost.
     """
 
     label_scale: Annotated[float, Field(ge=0, le=1e3)]

@@ -42,7 +42,10 @@ class DpSwdFeaturesSpec(SlicedSpecification):
     """Public parameters of one run.
 
     A record's row is its `num_features` features by an extractor of the named `architecture`, whose
-    weights come with every step; generated rows are the features of public images.
+    weights come with every step, scaled to norm `clip_norm` if it is longer. The features of
+    `num_samples` public images are compared with `capacity` slots, the other slots zero.
+    `noise_multiplier` is over `clip_norm`. `max_size` and `max_records_per_unit` repeat, or exceed,
+    what the data set declares: how often the slots are full is part of the cost.
     """
 
     num_projections: Annotated[int, Field(ge=1, le=_MAX_PROJECTIONS)]

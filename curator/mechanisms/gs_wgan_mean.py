@@ -29,9 +29,10 @@ from curator.sanitizer.averaged import MAX_CRITICS, release_critic_mean
 class GsWganMeanSpec(TrainedShardSpecification):
     """Public parameters of one run.
 
-    `num_critics` K critics compare their shards with `num_samples` B images; a step releases the
-    average of the image gradients, each clipped to `clip_norm`. `noise_multiplier` is over
-    2 C sqrt(B) / K.
+    `num_critics` K shards of `shard_capacity` rows have a critic each; every step has `num_samples`
+    B generated rows, updates every critic `critic_steps` times with `critic_batch` records of its
+    shard, and releases the average of the image gradients, each clipped to `clip_norm`. The first
+    step makes `warm_start_steps` more updates. `noise_multiplier` is over 2 C sqrt(B) / K.
     """
 
     word = "critic"

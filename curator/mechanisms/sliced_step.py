@@ -35,10 +35,7 @@ _MAX_NOISE_VALUES = 1 << 24
 
 
 class SlicedSpecification(BoundedSpecification):
-    """`num_samples` generated rows are compared with `capacity` slots, the other slots zero.
-
-    A row is scaled to norm `clip_norm` R if it is longer; `noise_multiplier` is over R.
-    """
+    """With rows of norm at most `clip_norm` R, over which `noise_multiplier` is."""
 
     num_samples: Annotated[int, Field(ge=1, le=MAX_ROWS)]
     num_projections: Annotated[int, Field(ge=1, le=1 << 20)]

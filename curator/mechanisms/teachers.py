@@ -11,7 +11,12 @@ from curator.sanitizer.votes import MAX_VOTERS
 
 
 class TeacherSpec(TrainedShardSpecification):
-    """Public parameters that every method with `num_teachers` K teachers has, and B images."""
+    """Public parameters that every method with teachers has.
+
+    `num_teachers` K shards of `shard_capacity` rows have a teacher each; every step has
+    `num_samples` B generated rows and updates every teacher `teacher_steps` times with
+    `teacher_batch` records of its shard. The first step makes `warm_start_steps` more updates.
+    """
 
     word = "teacher"
 
