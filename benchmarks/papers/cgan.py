@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from curator.accounting.profile import Floats, add_profile, fitted_epsilon, remove_profile
+from curator.accounting.profile import fitted_epsilon, mixture_profiles
 from curator.accounting.quadrature import sampled_gaussian_rdp_at
 
 _MOST: Final = 1 << 20
@@ -107,13 +107,7 @@ def cgan_bounds(run: PublishedCgan, num_steps: int, delta: float) -> CganBounds:
         msg = f"num_steps must be in [1, {_MOST}] for this mechanism"
         raise ValueError(msg)
     rate, joint = run.sampling_rate, run.joint_noise_multiplier
-    shifts, weights = np.array([1 / joint]), np.array([1.0])
-
-    def removed(losses: Floats) -> Floats:
-        return remove_profile(losses, rate, shifts, weights)
-
-    def added(losses: Floats) -> Floats:
-        return add_profile(losses, rate, shifts, weights)
+    profiles = mixture_profiles(rate, np.array([1 / joint]), np.array([1.0]))
 
     def renyi(noise_multiplier: float) -> float:
         def at(place: int) -> float:
@@ -132,7 +126,7 @@ def cgan_bounds(run: PublishedCgan, num_steps: int, delta: float) -> CganBounds:
         one_tensor=renyi(run.noise_multiplier),
         renyi=renyi(joint),
         losses=max(
-            fitted_epsilon(removed, added, num_steps, delta),
-            fitted_epsilon(added, removed, num_steps, delta),
+            fitted_epsilon(profiles.remove, profiles.add, num_steps, delta),
+            fitted_epsilon(profiles.add, profiles.remove, num_steps, delta),
         ),
     )

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from scipy.special import log_ndtr
 
-from curator.accounting.profile import Floats, add_profile, fitted_epsilon, remove_profile
+from curator.accounting.profile import Floats, fitted_epsilon, mixture_profiles, remove_profile
 
 _PRECISION: Final = 1e-5
 _MOST: Final = 1 << 20
@@ -158,11 +158,7 @@ def hidden_critic_bounds(run: HiddenCritic, num_steps: int, delta: float) -> Hid
     rate = 1.0 / run.num_critics
     shifts, weights = np.array([run.shift]), np.array([1.0])
 
-    def removed(losses: Floats) -> Floats:
-        return remove_profile(losses, rate, shifts, weights)
-
-    def added(losses: Floats) -> Floats:
-        return add_profile(losses, rate, shifts, weights)
+    profiles = mixture_profiles(rate, shifts, weights)
 
     def revealed(losses: Floats) -> Floats:
         return rate * remove_profile(losses, 1.0, shifts, weights)
@@ -176,10 +172,10 @@ def hidden_critic_bounds(run: HiddenCritic, num_steps: int, delta: float) -> Hid
         published=None if known is None else known.what,
         claimed=None if known is None else known.epsilon,
         least=max(
-            fitted_epsilon(removed, added, num_steps, delta),
-            fitted_epsilon(added, removed, num_steps, delta),
+            fitted_epsilon(profiles.remove, profiles.add, num_steps, delta),
+            fitted_epsilon(profiles.add, profiles.remove, num_steps, delta),
         ),
-        most_decoupled=fitted_epsilon(removed, removed, num_steps, delta),
+        most_decoupled=fitted_epsilon(profiles.remove, profiles.remove, num_steps, delta),
         most=fitted_epsilon(revealed, revealed, num_steps, delta),
         in_public_rounds=gaussian_epsilon(run.shift * math.sqrt(rounds), delta),
         is_drawn_in_secret=run.is_drawn_in_secret,

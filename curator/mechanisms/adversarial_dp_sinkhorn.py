@@ -27,16 +27,14 @@ from curator.divergences.feature_extractors import (
     transport_gradients,
 )
 from curator.divergences.schedule import public_diameter, published
-from curator.mechanisms.shard_networks import (
+from curator.mechanisms.shard_networks import NetworkState, ShardMechanism, ShardNetworks
+from curator.mechanisms.shard_sizes import (
     MAX_COORDINATES,
     MAX_STEP_WORK,
-    NetworkSizes,
-    NetworkState,
-    ShardMechanism,
-    ShardNetworks,
+    ShardSpecification,
 )
 from curator.mechanisms.shards import Shards
-from curator.mechanisms.specification import MAX_ROWS, Specification, refuse_beyond
+from curator.mechanisms.specification import MAX_ROWS, refuse_beyond
 from curator.mechanisms.state_size import LABEL_FLOATS, rows_bytes
 from curator.privacy.noise import NoiseSource
 from curator.privacy.records import ImageSpace, Samples
@@ -48,7 +46,7 @@ _MAX_PAIRS: Final = 1 << 22  # of an image and a record, of one extractor
 HEADS: Final = ("score", "classes")  # of a critic; extractors have none
 
 
-class AdversarialDpSinkhornSpec(Specification):
+class AdversarialDpSinkhornSpec(ShardSpecification):
     """Public parameters of one run.
 
     `num_extractors` K shards of `shard_capacity` rows have a feature extractor each. Every step has
@@ -59,9 +57,10 @@ class AdversarialDpSinkhornSpec(Specification):
     `noise_multiplier` is over 2 C / K.
     """
 
+    word = "extractor"
+    without = HEADS
+
     num_extractors: Annotated[int, Field(ge=1, le=MAX_CRITICS)]
-    shard_capacity: Annotated[int, Field(ge=1, le=MAX_ROWS)]
-    num_samples: Annotated[int, Field(ge=1, le=MAX_ROWS)]
     num_debias: Annotated[int, Field(ge=0, le=MAX_ROWS)]
     clip_norm: Annotated[float, Field(ge=1e-6, le=1e6)]
     reg: Annotated[float, Field(ge=1e-3, le=1e6)]
@@ -86,23 +85,10 @@ class AdversarialDpSinkhornSpec(Specification):
         """Rows of every step: n that meet records and n' that do not."""
         return self.num_samples + self.num_debias
 
-    @property
-    def networks(self) -> NetworkSizes:
-        """The extractors."""
-        return NetworkSizes(
-            word="extractor",
-            count=self.num_extractors,
-            capacity=self.shard_capacity,
-            kind=self.extractor,
-            width=self.extractor_width,
-            seed=self.extractor_seed,
-            without=HEADS,
-        )
-
     def kept_bytes(self, space: ImageSpace) -> int:
         """Return the bytes of the shards, and of extractors with Adam's moments."""
         _check_work(self, space)
-        return self.networks.kept_bytes(space)
+        return super().kept_bytes(space)
 
     def journal_bytes(self, space: ImageSpace) -> int:
         """Return the bytes of the samples of a step."""

@@ -32,7 +32,8 @@ from curator.divergences.dp_critic import (
 from curator.errors import MalformedRequest
 from curator.mechanisms.base import StatefulMechanism
 from curator.mechanisms.dp_cgan_pace import Pace, PaceRule
-from curator.mechanisms.shard_networks import network_shape, onehot
+from curator.mechanisms.shard_networks import onehot
+from curator.mechanisms.shard_sizes import network_shape
 from curator.mechanisms.specification import (
     MAX_ROWS,
     BoundedSpecification,

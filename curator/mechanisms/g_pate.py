@@ -27,10 +27,10 @@ from curator.divergences.teacher_directions import (
     middles_of_winners,
     projected_directions,
 )
-from curator.mechanisms.shard_networks import NetworkState, ShardMechanism, silent
+from curator.mechanisms.shard_networks import NetworkState, ShardMechanism, networks_of, silent
 from curator.mechanisms.specification import refuse_beyond
 from curator.mechanisms.state_size import LABEL_FLOATS, rows_bytes
-from curator.mechanisms.teachers import TeacherSpec, teachers_of
+from curator.mechanisms.teachers import TeacherSpec
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.records import ImageSpace, RecordBatch, Samples
@@ -111,7 +111,7 @@ class GPate(ShardMechanism):
         """See `Mechanism`."""
         super().__init__(spec, space)
         _check_projections(spec, space)
-        self.networks = teachers_of(spec, space)
+        self.networks = networks_of(spec, space)
 
     def step_event(self) -> PrivacyEvent:
         """Return the cost of one gradient.
@@ -144,7 +144,7 @@ class GPate(ShardMechanism):
 
         def directions() -> Iterator[tuple[Tensor, Tensor]]:
             nonlocal following
-            following = self.networks.trained(state, spec.training, spec.optimizer, images)
+            following = self.networks.trained(state, spec, images)
             critics, start = following.ensemble.critics, 0
             for part in image_gradients(self.networks.shape, critics, *images):
                 said = projected_directions(part, projection_DP)

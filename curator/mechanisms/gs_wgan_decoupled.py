@@ -13,9 +13,9 @@ from pydantic import Field
 from curator.accounting.events.base import PrivacyEvent
 from curator.accounting.events.hidden_part import HiddenPartEvent
 from curator.errors import MalformedRequest
-from curator.mechanisms.gs_wgan_mean import GsWganMeanSpec, critics_of
+from curator.mechanisms.gs_wgan_mean import GsWganMeanSpec
 from curator.mechanisms.one_critic import OneCritic
-from curator.mechanisms.shard_networks import NetworkState, ShardMechanism
+from curator.mechanisms.shard_networks import NetworkState, ShardMechanism, networks_of
 from curator.privacy.noise import NoiseSource
 from curator.privacy.records import ImageSpace, Samples
 from curator.privacy.release import Release
@@ -60,7 +60,7 @@ class GsWganDecoupled(ShardMechanism):
             detail = "critics_per_step: must divide num_critics"
             raise MalformedRequest(detail)
         super().__init__(spec, space)
-        self.networks = critics_of(spec, space)
+        self.networks = networks_of(spec, space)
         self._one = OneCritic(self.networks, spec, spec.critics_per_step)
 
     def step_event(self) -> PrivacyEvent:

@@ -15,16 +15,10 @@ from torch import Tensor
 
 from curator.accounting.events.base import PrivacyEvent
 from curator.accounting.events.gaussian import GaussianEvent
-from curator.divergences.critic_training import CriticOptimizer, image_gradients
+from curator.divergences.critic_training import image_gradients
 from curator.divergences.placement import placed_update
-from curator.mechanisms.shard_networks import (
-    NetworkSizes,
-    NetworkState,
-    ShardMechanism,
-    ShardNetworks,
-    TrainingSizes,
-)
-from curator.mechanisms.specification import MAX_ROWS, Specification
+from curator.mechanisms.shard_networks import NetworkState, ShardMechanism, networks_of
+from curator.mechanisms.shard_sizes import TrainedShardSpecification
 from curator.mechanisms.state_size import LABEL_FLOATS, rows_bytes
 from curator.privacy.noise import NoiseSource
 from curator.privacy.records import ImageSpace, Samples
@@ -32,7 +26,7 @@ from curator.privacy.release import Release
 from curator.sanitizer.averaged import MAX_CRITICS, release_critic_mean
 
 
-class GsWganMeanSpec(Specification):
+class GsWganMeanSpec(TrainedShardSpecification):
     """Public parameters of one run.
 
     `num_critics` K shards of `shard_capacity` rows have a critic each; every step has `num_samples`
@@ -41,73 +35,20 @@ class GsWganMeanSpec(Specification):
     step makes `warm_start_steps` more updates. `noise_multiplier` is over 2 C sqrt(B) / K.
     """
 
+    word = "critic"
+
     num_critics: Annotated[int, Field(ge=1, le=MAX_CRITICS)]
-    shard_capacity: Annotated[int, Field(ge=1, le=MAX_ROWS)]
-    num_samples: Annotated[int, Field(ge=1, le=MAX_ROWS)]
     clip_norm: Annotated[float, Field(ge=1e-6, le=1e6)]
     critic: Literal["mlp", "conv"]
     critic_width: Annotated[int, Field(ge=1, le=1024)]
     critic_seed: Annotated[int, Field(ge=0, lt=2**63)]
     critic_batch: Annotated[int, Field(ge=1, le=4096)]
     critic_steps: Annotated[int, Field(ge=1, le=100)]
-    warm_start_steps: Annotated[int, Field(ge=0, le=10_000)]
     critic_learning_rate: Annotated[float, Field(gt=0, le=1)]
-    gradient_penalty: Annotated[float, Field(ge=0, le=1e3)]
-
-    @property
-    def networks(self) -> NetworkSizes:
-        """The critics."""
-        return NetworkSizes(
-            word="critic",
-            count=self.num_critics,
-            capacity=self.shard_capacity,
-            kind=self.critic,
-            width=self.critic_width,
-            seed=self.critic_seed,
-        )
-
-    @property
-    def training(self) -> TrainingSizes:
-        """What critics are shown."""
-        return TrainingSizes(
-            batch=self.critic_batch,
-            num_samples=self.num_samples,
-            steps=self.critic_steps,
-            warm_start_steps=self.warm_start_steps,
-        )
-
-    @property
-    def optimizer(self) -> CriticOptimizer:
-        """How critics learn."""
-        return CriticOptimizer(
-            learning_rate=self.critic_learning_rate, penalty=self.gradient_penalty
-        )
-
-    @property
-    def rows_per_step(self) -> int:
-        """Rows of every step: B."""
-        return self.num_samples
-
-    def kept_bytes(self, space: ImageSpace) -> int:
-        """Return the bytes of the shards, and of critics with Adam's moments."""
-        return self.networks.kept_bytes(space)
 
     def journal_bytes(self, space: ImageSpace) -> int:
         """Return the bytes of the samples of a step."""
         return rows_bytes(self.num_samples, space.dimension + LABEL_FLOATS)
-
-
-def critics_of(spec: GsWganMeanSpec, space: ImageSpace) -> ShardNetworks:
-    """Return the critics of a run.
-
-    Raises:
-        MalformedRequest: If the run would need absurd amounts of memory or time.
-
-    Privacy:
-        Reads the request and public facts only.
-    """
-    spec.training.check(spec.networks, space)
-    return ShardNetworks(spec.networks, space)
 
 
 @final
@@ -130,7 +71,7 @@ class GsWganMean(ShardMechanism):
     def __init__(self, spec: GsWganMeanSpec, space: ImageSpace) -> None:
         """See `Mechanism`."""
         super().__init__(spec, space)
-        self.networks = critics_of(spec, space)
+        self.networks = networks_of(spec, space)
 
     def step_event(self) -> PrivacyEvent:
         """Return the cost of one gradient.
@@ -162,9 +103,7 @@ class GsWganMean(ShardMechanism):
 
         def compute() -> Iterator[Tensor]:
             nonlocal following
-            following = self.networks.trained(
-                state, spec.training, spec.optimizer, images, by=placed_update
-            )
+            following = self.networks.trained(state, spec, images, by=placed_update)
             taken_K11 = (state.shards.counts_K > 0).to(torch.float32).reshape(-1, 1, 1)
             critics = following.ensemble.critics
             start = 0

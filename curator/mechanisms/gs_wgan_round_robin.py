@@ -13,9 +13,9 @@ from typing import final
 from curator.accounting.events.base import PrivacyEvent
 from curator.accounting.events.gaussian import GaussianEvent
 from curator.errors import MalformedRequest
-from curator.mechanisms.gs_wgan_mean import GsWganMeanSpec, critics_of
+from curator.mechanisms.gs_wgan_mean import GsWganMeanSpec
 from curator.mechanisms.one_critic import OneCritic
-from curator.mechanisms.shard_networks import NetworkState, ShardMechanism
+from curator.mechanisms.shard_networks import NetworkState, ShardMechanism, networks_of
 from curator.privacy.event import MAX_NOISE_MULTIPLIER
 from curator.privacy.noise import NoiseSource
 from curator.privacy.records import ImageSpace, Samples
@@ -49,7 +49,7 @@ class GsWganRoundRobin(ShardMechanism):
             detail = "noise_multiplier: too large for so many critics"
             raise MalformedRequest(detail)
         super().__init__(spec, space)
-        self.networks = critics_of(spec, space)
+        self.networks = networks_of(spec, space)
         self._one = OneCritic(self.networks, spec, 1)
 
     def setup_event(self) -> PrivacyEvent:

@@ -21,10 +21,10 @@ from curator.accounting.events.gaussian import GaussianEvent
 from curator.divergences.teacher_votes import opinions
 from curator.mechanisms.base import StatefulMechanism
 from curator.mechanisms.pate_gan_student import Student, StudentSizes, Studied
-from curator.mechanisms.shard_networks import NetworkState, silent
+from curator.mechanisms.shard_networks import NetworkState, networks_of, silent
 from curator.mechanisms.specification import MAX_ROWS
 from curator.mechanisms.state_size import networks_bytes, rows_bytes
-from curator.mechanisms.teachers import TeacherSpec, teachers_of
+from curator.mechanisms.teachers import TeacherSpec
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private, Sealed
 from curator.privacy.records import ImageSpace, RecordBatch, Samples
@@ -121,7 +121,7 @@ class PateGan(StatefulMechanism):
     def __init__(self, spec: PateGanSpec, space: ImageSpace) -> None:
         """See `Mechanism`."""
         super().__init__(spec, space)
-        self.networks = teachers_of(spec, space)
+        self.networks = networks_of(spec, space)
         self._student = Student(spec, space)
 
     def step_event(self) -> PrivacyEvent:
@@ -165,7 +165,7 @@ class PateGan(StatefulMechanism):
         def compute() -> Iterator[Tensor]:
             nonlocal taught
             images = images_ND, onehot_NL
-            taught = self.networks.trained(state.taught, spec.training, spec.optimizer, images)
+            taught = self.networks.trained(state.taught, spec, images)
             last = taught.ensemble.num_updates - 1
             shown = self.networks.minibatch(taught, f"update|{last}", spec.teacher_batch, images)
             start = 0

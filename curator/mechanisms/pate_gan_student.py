@@ -20,7 +20,7 @@ from curator.divergences.packed import pack_ensemble, unpack_ensemble
 from curator.divergences.public_draws import public_normals
 from curator.divergences.student import Answered, student_gradients, student_logits, teach
 from curator.divergences.teacher_votes import Questions
-from curator.mechanisms.shard_networks import network_shape
+from curator.mechanisms.shard_sizes import network_shape
 from curator.mechanisms.specification import refuse_beyond
 from curator.privacy.records import ImageSpace
 

@@ -1,4 +1,4 @@
-"""One network a shard: how networks begin, learn and are kept, and how large they may be.
+"""One network a shard: how networks begin, learn and are kept.
 
 Critics, teachers and feature extractors are such networks. Nothing is ever exchanged between them:
 what a network is depends on its own shard, on the images sent so far and on public seeds.
@@ -10,9 +10,9 @@ L classes.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, final
+from typing import final
 
 import torch
 from torch import Tensor
@@ -20,130 +20,19 @@ from torch.nn.functional import one_hot
 
 from curator.divergences.adam import Ensemble
 from curator.divergences.critic_training import (
-    CriticOptimizer,
     Minibatch,
     update,
 )
-from curator.divergences.critics import CriticShape, initial_critics, public_uniforms
+from curator.divergences.critics import initial_critics, public_uniforms
 from curator.divergences.device import compute_device
 from curator.divergences.packed import pack_ensemble, unpack_ensemble
 from curator.divergences.placement import Update
 from curator.divergences.progress import told
 from curator.mechanisms.base import StatefulMechanism
+from curator.mechanisms.shard_sizes import NetworkSizes, TrainedShardSpecification
 from curator.mechanisms.shards import Shards, gather_shards
-from curator.mechanisms.specification import refuse_beyond
-from curator.mechanisms.state_size import networks_bytes, shards_bytes
 from curator.privacy.private import Private, Sealed
 from curator.privacy.records import ImageSpace, RecordBatch, Samples
-
-MAX_COORDINATES: Final = 1 << 24  # of one answer
-_MAX_SHARD_BYTES: Final = 1 << 30
-_MAX_SHOWN_VALUES: Final = 1 << 29  # pixels that one update shows to all networks, as floats
-_MAX_PARAMETERS: Final = 1 << 27  # of all; with moments and slopes four times as many floats
-MAX_STEP_WORK: Final = 1 << 41  # multiplications of scores: minutes on a few cores
-_MAX_START_WORK: Final = 1 << 44
-
-
-def network_shape(kind: Literal["mlp", "conv"], width: int, space: ImageSpace) -> CriticShape:
-    """Return the sizes of a network for the images of a data set."""
-    return CriticShape(
-        kind=kind,
-        width=width,
-        channels=space.channels,
-        height=space.height,
-        pixels_per_row=space.width,
-        num_classes=space.num_classes,
-    )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NetworkSizes:
-    """What a specification says of its networks; `word` is what its fields call one of them.
-
-    `without` names parameters that these networks do not have.
-    """
-
-    word: str
-    count: int
-    capacity: int
-    kind: Literal["mlp", "conv"]
-    width: int
-    seed: int
-    without: Collection[str] = ()
-
-    def shape(self, space: ImageSpace) -> CriticShape:
-        """Return the sizes of each network.
-
-        Raises:
-            MalformedRequest: If all together would need absurd amounts of memory.
-
-        Privacy:
-            Reads the request and public facts only.
-        """
-        word, shape = self.word, network_shape(self.kind, self.width, space)
-        refuse_beyond(
-            {
-                f"num_{word}s, shard_capacity: too many images of this size": (
-                    self.count * self.capacity * space.dimension,
-                    _MAX_SHARD_BYTES,
-                ),
-                f"num_{word}s, {word}_width: too many parameters together": (
-                    self.count * shape.num_parameters,
-                    _MAX_PARAMETERS,
-                ),
-            }
-        )
-        return shape
-
-    def kept_bytes(self, space: ImageSpace) -> int:
-        """Return the bytes of the shards, and of networks with Adam's moments."""
-        networks = networks_bytes(self.shape(space), self.count, without=self.without)
-        return shards_bytes(self.count, self.capacity, space) + networks
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TrainingSizes:
-    """How much networks are shown: `batch` records of a shard an update, and `num_samples` images.
-
-    A step makes `steps` updates; the first makes `warm_start_steps` more.
-    """
-
-    batch: int
-    num_samples: int
-    steps: int
-    warm_start_steps: int
-
-    def check(self, sizes: NetworkSizes, space: ImageSpace) -> None:
-        """Refuse sizes that would need absurd amounts of memory or time.
-
-        Raises:
-            MalformedRequest: If they would.
-
-        Privacy:
-            Reads the request and public facts only.
-        """
-        word, shape = sizes.word, sizes.shape(space)
-        work = sizes.count * (2 * self.batch + self.num_samples) * shape.multiplications
-        refuse_beyond(
-            {
-                "num_samples: too many images of this size": (
-                    self.num_samples * space.dimension,
-                    MAX_COORDINATES,
-                ),
-                f"num_{word}s, {word}_batch: too many images of this size": (
-                    sizes.count * self.batch * space.dimension,
-                    _MAX_SHOWN_VALUES,
-                ),
-                f"num_{word}s, {word}_steps: too much work for one step": (
-                    self.steps * work,
-                    MAX_STEP_WORK,
-                ),
-                f"num_{word}s, warm_start_steps: too much work for the first step": (
-                    self.warm_start_steps * work,
-                    _MAX_START_WORK,
-                ),
-            }
-        )
 
 
 @final
@@ -249,31 +138,43 @@ class ShardNetworks:
     def trained(
         self,
         state: NetworkState,
-        training: TrainingSizes,
-        optimizer: CriticOptimizer,
+        spec: TrainedShardSpecification,
         images: tuple[Tensor, Tensor],
         by: Update = update,
     ) -> NetworkState:
-        """Return the state after all networks' updates of one step.
+        """Return the state after all networks' updates of one step, computed by `by`.
 
         Privacy:
             Network k is a function of shard k, the images so far and public seeds. Called inside
             the sanitizer's guard only.
         """
-        done = state.ensemble.num_updates
+        training, done = spec.training, state.ensemble.num_updates
         first = training.warm_start_steps if done == 0 else 0
         turns = range(done, done + first + training.steps)
         lessons = (
             self.minibatch(state, f"update|{turn}", training.batch, images)
             for turn in (told(turns) if first else turns)
         )
-        ensemble = by(self.shape, optimizer, state.ensemble, lessons)
+        ensemble = by(self.shape, spec.optimizer, state.ensemble, lessons)
         return NetworkState(shards=state.shards, ensemble=ensemble, num_steps=state.num_steps)
 
     def _shards(self, batches: Iterable[Private[RecordBatch]]) -> Shards:
         sizes = self._sizes
         shards = gather_shards(batches, sizes.count, sizes.capacity, self.space)
         return shards.on(compute_device())
+
+
+def networks_of(spec: TrainedShardSpecification, space: ImageSpace) -> ShardNetworks:
+    """Return the networks of a run.
+
+    Raises:
+        MalformedRequest: If the run would need absurd amounts of memory or time.
+
+    Privacy:
+        Reads the request and public facts only.
+    """
+    spec.training.check(spec.networks, space)
+    return ShardNetworks(spec.networks, space)
 
 
 class ShardMechanism(StatefulMechanism):

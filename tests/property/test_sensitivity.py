@@ -252,8 +252,9 @@ def test_a_record_moves_the_projections_by_its_own_projection(
     )
     mechanism = DpSwd(spec, SPACE)
     directions = draw_directions(6, 7, OsEntropy())
+    sent = Samples(images_ND=torch.zeros(2, 4), labels_N=torch.tensor([0, 1]))
     full = batch(records).unseal()
-    base = integers(mechanism.project(Private(full), directions, NoNoise()))
+    base = integers(mechanism.project(sent, Private(full), directions, NoNoise()))
     for removed in range(len(records)):
         rest = torch.arange(CAPACITY) != removed
         without = RecordBatch(
@@ -262,10 +263,10 @@ def test_a_record_moves_the_projections_by_its_own_projection(
             mask_M=full.mask_M & rest,
             units_M=torch.where(rest, full.units_M, -1),
         )
-        other = integers(mechanism.project(Private(without), directions, NoNoise()))
+        other = integers(mechanism.project(sent, Private(without), directions, NoNoise()))
         moved = (base - other).double() / LATTICE_STD
         assert moved[rest].abs().sum() == 0
-        row = mechanism._record_rows(full.levels_MD[[removed]], full.labels_M[[removed]]) / 3
+        row = mechanism.record_rows(sent)(full.levels_MD[[removed]], full.labels_M[[removed]]) / 3
         row = row * min(1.0, clip_norm / max(float(row.norm()), 1e-300))
         allowed = (row @ directions.unit_columns) / (
             clip_norm * NOISE_MULTIPLIER * math.sqrt(per_unit)

@@ -33,6 +33,7 @@ from tests.statistical.catching import both_ways
 pytestmark = pytest.mark.statistical
 
 HOME = "curator.mechanisms.dp_swd_features"
+STEP = "curator.mechanisms.sliced_step"
 Patch = pytest.MonkeyPatch
 Z: float = PARAMETERS["noise_multiplier"]
 
@@ -129,7 +130,7 @@ def directions_are_never_used_twice() -> None:
         return real(given, rows, directions, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(f"{HOME}.release_projections", watched)
+        patch.setattr(f"{STEP}.release_projections", watched)
         for _ in range(2):
             mechanism().gradient(loud(), records(3), OsEntropy())
     assert not bool((kept[0] == kept[1]).any())
@@ -179,7 +180,7 @@ def labels_in_the_row(patch: Patch) -> None:
 
         return real(given, with_labels, directions, **options)
 
-    patch.setattr(f"{HOME}.release_projections", labelled)
+    patch.setattr(f"{STEP}.release_projections", labelled)
 
 
 def replaced_gradient(patch: Patch, change: Callable[[Release, RecordBatch], Release]) -> None:
@@ -247,7 +248,7 @@ def directions_of_the_last_step(patch: Patch) -> None:
         kept.append(draw_directions(*arguments))
         return kept[0]
 
-    patch.setattr(f"{HOME}.draw_directions", again)
+    patch.setattr(f"{STEP}.draw_directions", again)
 
 
 MUTANTS = [

@@ -20,14 +20,13 @@ from curator.data.sampling import PrivateRecords
 from curator.mechanisms import (
     dp_cgan,
     dp_merf_ae,
-    shard_networks,
-    shards,
 )
 from curator.mechanisms.adversarial_dp_sinkhorn import AdversarialDpSinkhorn
 from curator.mechanisms.one_critic import OneCritic
 from curator.mechanisms.shard_networks import ShardNetworks
 from curator.privacy.records import RecordBatch
 from curator.privacy.release import FloatBlock, Release
+from tests.statistical.catching import shards_that_overlap
 
 pytestmark = pytest.mark.statistical
 
@@ -96,15 +95,7 @@ def ensemble_of(state: Any) -> Any:
 
 @pytest.mark.parametrize("name", SHARDED)
 def test_shards_that_overlap(name: str, monkeypatch: Patch) -> None:
-    real = shards.gather_shards
-
-    def overlapping(*arguments: Any) -> Any:
-        made = real(*arguments)
-        made.levels_KPD[1], made.labels_KP[1] = made.levels_KPD[0], made.labels_KP[0]
-        made.counts_K[1] = made.counts_K[0]
-        return made
-
-    monkeypatch.setattr(shard_networks, "gather_shards", overlapping)
+    shards_that_overlap(monkeypatch)
     comparison = compared(name)
     assert not comparison.holds
     assert comparison.one_part is False

@@ -92,7 +92,7 @@ class HiddenPartEvent(LoneEvent):
 
             marks = {_REACH * z * k / 7 + shift for k in range(-7, 8) for shift in (0, a)}
             above = [mpmath.mpf(0.5), *sorted(mark for mark in marks if mark > 0.5)]
-            excess = mpmath.quad(integrand, above)
+            excess = mpmath.quad(integrand, above, method="gauss-legendre")
             bound = float(mpmath.log1p(excess) / (a - 1))
             return min(bound, gaussian_rdp(self.noise_multiplier, alpha))
 

@@ -124,7 +124,7 @@ def by_definition(rate: float, noise_multiplier: float, alpha: float) -> float:
             return (ratio**a - 1 - a * (ratio - 1)) * mpmath.npdf(x, 0, z)
 
         marks = {_REACH * z * k / 7 + shift for k in range(-7, 8) for shift in (0, a)}
-        excess = mpmath.quad(integrand, sorted(marks))
+        excess = mpmath.quad(integrand, sorted(marks), method="gauss-legendre")
         return float(mpmath.log1p(excess) / (a - 1))
 
 

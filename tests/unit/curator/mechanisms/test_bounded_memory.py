@@ -14,8 +14,9 @@ from curator.divergences.feature_extractors import (
     transport_gradients,
 )
 from curator.errors import MalformedRequest
-from curator.mechanisms.gs_wgan_mean import GsWganMeanSpec, critics_of
-from curator.mechanisms.teachers import TeacherSpec, teachers_of
+from curator.mechanisms.gs_wgan_mean import GsWganMeanSpec
+from curator.mechanisms.shard_networks import networks_of
+from curator.mechanisms.teachers import TeacherSpec
 from curator.privacy.records import ImageSpace
 from tests.unit.curator.mechanisms.test_gs_wgan_mean import PARAMETERS
 from tests.unit.curator.mechanisms.test_teachers import TEACHERS
@@ -27,16 +28,16 @@ SMALL = CriticShape(kind="conv", width=2, channels=1, height=5, pixels_per_row=5
 def test_records_of_all_critics_at_once_are_bounded() -> None:
     """Tens of gigabytes for one update would end the process, and every other analyst's steps."""
     few = {"num_critics": 4096, "critic_width": 1, "critic_steps": 1, "warm_start_steps": 0}
-    critics_of(GsWganMeanSpec(**(PARAMETERS | few | {"critic_batch": 100})), SPACE)
+    networks_of(GsWganMeanSpec(**(PARAMETERS | few | {"critic_batch": 100})), SPACE)
     with pytest.raises(MalformedRequest, match="critic_batch: too many images"):
-        critics_of(GsWganMeanSpec(**(PARAMETERS | few | {"critic_batch": 4096})), SPACE)
+        networks_of(GsWganMeanSpec(**(PARAMETERS | few | {"critic_batch": 4096})), SPACE)
 
 
 def test_records_of_all_teachers_at_once_are_bounded() -> None:
     few = {"num_teachers": 4096, "teacher_width": 1, "teacher_steps": 1, "warm_start_steps": 0}
-    teachers_of(TeacherSpec(**(TEACHERS | few | {"teacher_batch": 100})), SPACE)
+    networks_of(TeacherSpec(**(TEACHERS | few | {"teacher_batch": 100})), SPACE)
     with pytest.raises(MalformedRequest, match="teacher_batch: too many images"):
-        teachers_of(TeacherSpec(**(TEACHERS | few | {"teacher_batch": 4096})), SPACE)
+        networks_of(TeacherSpec(**(TEACHERS | few | {"teacher_batch": 4096})), SPACE)
 
 
 def test_extractors_come_as_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,7 +116,7 @@ def test_the_gradient_is_that_of_the_distance(origin: str, monkeypatch: pytest.M
         kept.append(draw_directions(*arguments))
         return kept[-1]
 
-    monkeypatch.setattr("curator.mechanisms.dp_swd.draw_directions", drawn)
+    monkeypatch.setattr("curator.mechanisms.sliced_step.draw_directions", drawn)
     subject, batch, asked = mechanism(origin=origin), records(5), samples()
     found = release_values(subject.gradient(asked, batch, Recorded()))
     zero = {"black": -1.0, "grey": 0.0, "white": 1.0}[origin]
@@ -172,7 +172,7 @@ def test_directions_are_never_used_twice(monkeypatch: pytest.MonkeyPatch) -> Non
         kept.append(draw_directions(*arguments))
         return kept[-1]
 
-    monkeypatch.setattr("curator.mechanisms.dp_swd.draw_directions", drawn)
+    monkeypatch.setattr("curator.mechanisms.sliced_step.draw_directions", drawn)
     subject = mechanism()
     for _ in range(2):
         subject.gradient(samples(), records(3), OsEntropy())
@@ -189,7 +189,7 @@ def test_a_broken_batch_is_answered_like_any_other() -> None:
     )
     subject = mechanism()
     (block,) = subject.project(
-        Private(batch), draw_directions(DIMENSION, 5, OsEntropy()), Recorded()
+        samples(), Private(batch), draw_directions(DIMENSION, 5, OsEntropy()), Recorded()
     ).blocks
     assert isinstance(block, LatticeBlock)
     assert block.integers.count_nonzero() == 0
@@ -198,7 +198,9 @@ def test_a_broken_batch_is_answered_like_any_other() -> None:
 
 @pytest.mark.parametrize("label", [-1, 3, 10**6])
 def test_a_label_outside_the_classes_is_no_label(label: int) -> None:
-    rows = mechanism()._record_rows(torch.zeros(1, 6, dtype=torch.uint8), torch.tensor([label]))
+    rows = mechanism().record_rows(samples())(
+        torch.zeros(1, 6, dtype=torch.uint8), torch.tensor([label])
+    )
     assert rows.abs().sum() == 0
 
 

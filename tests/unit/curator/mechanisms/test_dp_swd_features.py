@@ -55,7 +55,7 @@ def kept_directions(patch: pytest.MonkeyPatch) -> list[Directions]:
         kept.append(draw_directions(*arguments))
         return kept[-1]
 
-    patch.setattr("curator.mechanisms.dp_swd_features.draw_directions", drawn)
+    patch.setattr("curator.mechanisms.sliced_step.draw_directions", drawn)
     return kept
 
 

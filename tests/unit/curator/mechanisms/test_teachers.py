@@ -16,8 +16,8 @@ from curator.data.sampling import PrivateRecords
 from curator.divergences.adam import Ensemble
 from curator.divergences.device import compute_device
 from curator.errors import MalformedRequest
-from curator.mechanisms.shard_networks import NetworkState, ShardNetworks, silent
-from curator.mechanisms.teachers import TeacherSpec, teachers_of
+from curator.mechanisms.shard_networks import NetworkState, ShardNetworks, networks_of, silent
+from curator.mechanisms.teachers import TeacherSpec
 from curator.privacy.records import ImageSpace
 
 SPACE = ImageSpace(channels=1, height=2, width=3, max_level=16, num_classes=3)
@@ -42,11 +42,11 @@ def spec(**changes: object) -> TeacherSpec:
 
 
 def teachers(**changes: object) -> ShardNetworks:
-    return teachers_of(spec(**changes), SPACE)
+    return networks_of(spec(**changes), SPACE)
 
 
 def trained(subject: ShardNetworks, state: NetworkState, seed: int = 0) -> NetworkState:
-    return subject.trained(state, spec().training, spec().optimizer, (images(seed), onehot()))
+    return subject.trained(state, spec(), (images(seed), onehot()))
 
 
 def records(count: int = 30) -> PrivateRecords:
@@ -153,4 +153,4 @@ def test_steps_of_too_many_coordinates_are_refused() -> None:
     space = ImageSpace(channels=1, height=256, width=256, max_level=16, num_classes=3)
     many = spec(num_samples=300, teacher_width=1)
     with pytest.raises(MalformedRequest, match="num_samples: too many images"):
-        teachers_of(many, space)
+        networks_of(many, space)
