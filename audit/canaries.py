@@ -36,7 +36,7 @@ _DARK_LEVELS = (0, 1, 14, 18, 19, 21)  # even images; of two shards the first ha
 class Pair:
     """Two neighbouring data sets and the images that the attacker sends.
 
-    `fails` says that the extra record cannot be computed with: see `failing.py`.
+    `fails` says that the extra record cannot be computed with: see `records.py`.
     """
 
     canary: str

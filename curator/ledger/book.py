@@ -15,11 +15,13 @@ from curator.ledger import entries
 from curator.ledger.chain import GENESIS, Entry
 from curator.ledger.problems import ChainBroken, DatasetExists, LedgerConflict, RunExists
 from curator.ledger.records import (
+    ACCOUNTANT,
     Account,
     DatasetState,
     RunOpening,
     RunState,
     RunStatus,
+    Statement,
 )
 from curator.ledger.totals import EVERYBODY, Change, Totals
 from curator.ledger.transitions import after, decided
@@ -79,6 +81,24 @@ class Book:
             return None
         totals = self.total(name, analyst)
         return Account(rule=rule, spent=totals.spent.cost, reserved=totals.reserved.cost)
+
+    def statement(self, name: str) -> Statement:
+        """Return what a data set has spent and what is left; its open runs are in the book."""
+        state, account = self.dataset(name), self.account(name)
+        reserved = state.rule.spent_epsilon(account.reserved)
+        open_runs = tuple(run for run in self.runs.values() if run.dataset == name and run.is_open)
+        return Statement(
+            dataset=name,
+            budget=state.registration.budget,
+            cap=state.cap,
+            status=state.status,
+            adjacency=state.registration.adjacency,
+            spent_epsilon=state.rule.spent_epsilon(account.spent),
+            reserved_epsilon=reserved,
+            remaining_epsilon=max(0.0, state.cap - reserved),
+            accountant=ACCOUNTANT,
+            open_runs=open_runs,
+        )
 
     def apply(self, event: entries.LedgerEvent, at: str) -> DatasetState | RunState:
         """Check that something may happen, and let it.

@@ -22,7 +22,6 @@ from curator.ledger.chain import Entry, canonical_json
 from curator.ledger.ledger import Ledger
 from curator.ledger.problems import ChainBroken
 from curator.ledger.records import ACCOUNTANT, RunState
-from curator.ledger.shared import statement_of
 
 FORMAT: Final = "weir-ledger-export-4"
 _KNOWN: Final = (
@@ -167,7 +166,7 @@ class _Uses:
 def _statements(book: Book) -> dict[str, Any]:
     told: dict[str, Any] = {}
     for name in sorted(book.datasets):
-        statement = statement_of(book, name)
+        statement = book.statement(name)
         told[name] = {
             "epsilon": statement.budget.epsilon,
             "delta": statement.budget.delta,
@@ -193,7 +192,7 @@ def _close(a: Cost, b: Cost) -> bool:
 
 
 def _second_opinion(book: Book, name: str, uses: _Uses) -> CheckedTotals:
-    statement, rule = statement_of(book, name), book.dataset(name).rule
+    statement, rule = book.statement(name), book.dataset(name).rule
     by_runs = rule.spent_epsilon(book.total(name).spent.cost)
     used = [(event_from_text(text), times) for text, times in uses.of[name].items()]
     second = second_epsilon(rule, used)

@@ -40,7 +40,6 @@ from curator.ledger.records import (
     Spend,
     Statement,
 )
-from curator.ledger.shared import statement_of
 from curator.ledger.totals import EVERYBODY
 from curator.privacy.budget import BudgetNumbers
 
@@ -275,4 +274,4 @@ class Ledger(ABC):
 
     def statement(self, name: str) -> Statement:
         """Return what the data set has spent and what is left."""
-        return statement_of(self._read(name, with_runs=True), name)
+        return self._read(name, with_runs=True).statement(name)

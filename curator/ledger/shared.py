@@ -7,7 +7,7 @@ import hashlib
 from curator.ledger import entries
 from curator.ledger.book import Book
 from curator.ledger.problems import ChainBroken
-from curator.ledger.records import ACCOUNTANT, RunState, Statement
+from curator.ledger.records import RunState
 from curator.ledger.transitions import after
 
 
@@ -44,22 +44,3 @@ def checked_payload(run: RunState, payload: bytes | None) -> bytes | None:
         msg = f"the stored setup of run {run.run_id!r} is not what its entry says"
         raise ChainBroken(msg)
     return payload
-
-
-def statement_of(book: Book, name: str) -> Statement:
-    """Return the statement of one data set of a book that has its open runs."""
-    state, account = book.dataset(name), book.account(name)
-    reserved = state.rule.spent_epsilon(account.reserved)
-    open_runs = tuple(run for run in book.runs.values() if run.dataset == name and run.is_open)
-    return Statement(
-        dataset=name,
-        budget=state.registration.budget,
-        cap=state.cap,
-        status=state.status,
-        adjacency=state.registration.adjacency,
-        spent_epsilon=state.rule.spent_epsilon(account.spent),
-        reserved_epsilon=reserved,
-        remaining_epsilon=max(0.0, state.cap - reserved),
-        accountant=ACCOUNTANT,
-        open_runs=open_runs,
-    )
