@@ -38,11 +38,7 @@ class Output:
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 
     def write(self, text: str) -> int:
-        """Write text, or note that it cannot be.
-
-        Args:
-            text: Anything.
-        """
+        """Write text, or note that it cannot be."""
         if self.failure is None:
             try:
                 self._open_stream().write(text)

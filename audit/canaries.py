@@ -60,9 +60,6 @@ def make_pair(canary: str) -> Pair:
     Args:
         canary: One of `CANARIES`.
 
-    Returns:
-        The pair; the same each time.
-
     Raises:
         ValueError: If there is no such canary.
     """

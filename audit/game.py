@@ -174,9 +174,6 @@ def play(
         plant: For tests: wraps the records of D', to plant a fault.
         progress: Told the number of answers so far.
 
-    Returns:
-        The bound beside the claim.
-
     Raises:
         BudgetTooSmall: If the largest budget does not afford one trial.
     """

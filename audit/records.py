@@ -17,7 +17,7 @@ from torch import Tensor
 
 from audit.canaries import Pair
 from curator.data.sampling import PrivateRecords
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.records import RecordBatch

@@ -24,7 +24,7 @@ from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.accounting.rule import BudgetRule
 from curator.ledger.ledger import NOTHING
 from curator.privacy.budget import Budget
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 
 Penalty = Callable[[AdaptationState, Tensor], Tensor]
 """From the state and the source's features to a loss, beside whatever it does to the gradients."""

@@ -20,7 +20,7 @@ from curator.ledger.anchor import HeadAnchor
 from curator.ledger.ledger import Ledger
 from curator.ledger.memory import MemoryLedger
 from curator.ledger.records import DatasetRegistration
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 from curator.mechanisms.catalogue import parse_mechanism
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn
 from curator.privacy.adjacency import Adjacency, Relation, Unit

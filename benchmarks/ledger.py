@@ -22,10 +22,10 @@ from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.clock import utc_now
 from curator.ledger.anchor import HeadAnchor
 from curator.ledger.records import DatasetRegistration, RunOpening
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 from curator.privacy.adjacency import Adjacency, Relation, Unit
 from curator.privacy.budget import Budget
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 
 BLOCK = 4096
 STEPS_PER_SECOND = 10_000

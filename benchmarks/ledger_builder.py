@@ -18,7 +18,7 @@ from curator.ledger.book import Book
 from curator.ledger.chain import GENESIS, Entry
 from curator.ledger.records import DatasetRegistration, DatasetState, RunOpening, RunState
 from curator.privacy.adjacency import Relation, Unit
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.facts import DatasetFacts
 
 DATASET: Final = "d"

@@ -34,7 +34,7 @@ from curator.ledger import connect, postgres
 from curator.ledger.anchor import HeadAnchor
 from curator.ledger.checkpoint import Checkpoint
 from curator.ledger.export import export_jsonl, verify_export
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 from curator.overview.history import History
 from curator.overview.metrics import measure
 from curator.overview.queries import list_runs, page_of_runs

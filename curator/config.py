@@ -184,12 +184,6 @@ class CuratorConfig(_Section):
 def load_config(path: Path) -> CuratorConfig:
     """Read and check a configuration file.
 
-    Args:
-        path: The file; a missing one gives the defaults.
-
-    Returns:
-        The configuration.
-
     Raises:
         ConfigError: If it is not TOML, has an unknown key or a value that is not valid.
     """

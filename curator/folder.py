@@ -96,11 +96,7 @@ class CuratorFolder:
         return self.identity / "fingerprints.json"
 
     def image_hashes(self, name: str) -> Path:
-        """Return where keyed hashes of a data set's images are kept, also once it was erased.
-
-        Args:
-            name: The data set.
-        """
+        """Return where keyed hashes of a data set's images are kept, also once it was erased."""
         return self.identity / "image-hashes" / name
 
     @property
@@ -128,11 +124,7 @@ class CuratorFolder:
         return AccessLog(self.identity / "access-log.jsonl")
 
     def images(self, name: str) -> Path:
-        """Return where a data set's images are stored.
-
-        Args:
-            name: The data set.
-        """
+        """Return where a data set's images are stored."""
         return self.root / "datasets" / name
 
     @property
@@ -170,9 +162,6 @@ class CuratorFolder:
             role: What the caller may do.
             certificate: Hand over a client certificate instead of a token.
             force: Whether a file that exists at `out` is replaced.
-
-        Returns:
-            The credentials file.
         """
         table, place = self.tokens, out or self._credentials(name)
         table.check_new(name)
@@ -202,9 +191,6 @@ class CuratorFolder:
             expires_at: When the new credentials end, as for `add_analyst`.
             certificate: Hand over a client certificate instead of a token.
             force: Whether a file that exists at `out` is replaced.
-
-        Returns:
-            The new credentials file.
         """
         table, place = self.tokens, out or self._credentials(name)
         table.check_known(name)
@@ -241,14 +227,7 @@ class CuratorFolder:
 
 
 def initialise(root: Path) -> CuratorFolder:
-    """Make a curator's folder; safe to run again, nothing that exists is changed.
-
-    Args:
-        root: The folder.
-
-    Returns:
-        Its paths.
-    """
+    """Make a curator's folder; safe to run again, nothing that exists is changed."""
     check_new_folder(root)
     folder = CuratorFolder(root)
     for path in (root, folder.identity, root / "datasets", root / "analysts"):
@@ -264,7 +243,7 @@ def initialise(root: Path) -> CuratorFolder:
         folder.add_analyst(STEWARD, steward, role=Role.STEWARD)
     if not config.database and not folder.ledger.exists():
         from curator.ledger.anchor import HeadAnchor  # here: SQLAlchemy is slow to import
-        from curator.ledger.sql import SqlLedger
+        from curator.ledger.sql_ledger import SqlLedger
 
         anchor = HeadAnchor(folder.head_file(config))  # a ledger that was deleted is missed
         SqlLedger.open_writer(folder.ledger, utc_now, anchor).close()

@@ -59,11 +59,7 @@ def first_problem(error: ValidationError, whole: str) -> str:
 
 
 def in_plain_words(error: ErrorDetails) -> str:
-    """Return what is allowed, without the name of the field.
-
-    Args:
-        error: One of those that pydantic found.
-    """
+    """Return what is allowed, without the name of the field."""
     limits = error.get("ctx", {})
     if limits.get("pattern") == f"^{DATASET_NAME.pattern}$":
         return _NAME_WORDS

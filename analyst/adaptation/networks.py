@@ -86,13 +86,7 @@ class DomainClassifier(nn.Module):
         *,
         clip_norm: float,
     ) -> None:
-        """Put a head on an extractor.
-
-        Args:
-            extractor: g.
-            num_classes: L.
-            clip_norm: R of the mechanism.
-        """
+        """Put a head on an extractor."""
         super().__init__()
         self.extractor: LenetFeatures | MlpFeatures = extractor
         self.head = nn.Linear(extractor.features.out_features, num_classes)
@@ -174,11 +168,7 @@ def build_classifier(
     num_features: int,
     clip_norm: float,
 ) -> DomainClassifier:
-    """Return a classifier with fresh weights.
-
-    Returns:
-        The classifier, on the CPU.
-    """
+    """Return a classifier with fresh weights."""
     kinds: dict[Architecture, type[LenetFeatures | MlpFeatures]] = {
         "lenet-features": LenetFeatures,
         "mlp-features": MlpFeatures,

@@ -53,9 +53,6 @@ def new_adaptation(
         recipe: Architecture, optimizer and seeds.
         shape: Public facts of the target.
         source_NCHW: Images of the source, which fix the scale of a lens.
-
-    Returns:
-        A state that depends on these alone.
     """
     given = recipe.mechanism
     model, randomness = new_classifier(recipe, shape)

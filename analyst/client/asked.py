@@ -15,9 +15,6 @@ MOST_STEPS: Final = 10**9  # of one run
 def num_steps_of(value: SupportsIndex) -> int:
     """Return a number of steps.
 
-    Args:
-        value: An integer, also one of NumPy.
-
     Raises:
         TypeError: If it is no integer.
         ValueError: If it is below 1 or above a billion.
@@ -38,10 +35,6 @@ def num_steps_of(value: SupportsIndex) -> int:
 def text_of(name: str, value: object) -> str:
     """Return a text.
 
-    Args:
-        name: Of the argument.
-        value: The text.
-
     Raises:
         TypeError: If it is none.
     """
@@ -53,10 +46,6 @@ def text_of(name: str, value: object) -> str:
 
 def choice_of(mechanism: object, parameters: object) -> run_pb2.MechanismChoice:
     """Return a mechanism with its parameters, as they travel.
-
-    Args:
-        mechanism: Wire name.
-        parameters: By name.
 
     Raises:
         TypeError: If they are no mapping, or a value cannot be sent.

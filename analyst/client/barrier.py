@@ -49,9 +49,6 @@ def connect(
         patience: Seconds to keep trying later, when the curator is unreachable.
         say: Told who is waited for, when connecting takes more than two seconds.
 
-    Returns:
-        The barrier; a context manager.
-
     Raises:
         CredentialsError: If the file cannot be read.
         CuratorUnreachable: If nothing answers.
@@ -111,20 +108,12 @@ class Barrier:
         return [messages.dataset_facts(message) for message in response.datasets]
 
     def describe(self, dataset: str) -> DatasetFacts:
-        """Return the public facts of a data set.
-
-        Args:
-            dataset: Its name.
-        """
+        """Return the public facts of a data set."""
         request = dataset_pb2.DescribeDatasetRequest(dataset=dataset)
         return messages.dataset_facts(self._call("DescribeDataset", request))
 
     def budget(self, dataset: str) -> Budget:
-        """Return what is left of a data set.
-
-        Args:
-            dataset: Its name.
-        """
+        """Return what is left of a data set."""
         request = budget_pb2.GetBudgetRequest(dataset=dataset)
         return messages.budget(self._call("GetBudget", request))
 
@@ -146,9 +135,6 @@ class Barrier:
             num_steps: Ask for the cost of this many steps.
             epsilon: Or for the steps that bring the data set to this epsilon; with neither, for
                 the steps that the rest of the budget affords.
-
-        Returns:
-            The plan.
 
         Raises:
             TypeError: If an argument is of another type; nothing was sent.
@@ -179,9 +165,6 @@ class Barrier:
             mechanism: Wire name.
             parameters: The mechanism's parameters.
             question: Steps, an epsilon, or both to ask for the noise; and which rows.
-
-        Returns:
-            The plan.
         """
         choice = choice_of(mechanism, parameters)
         alone = not question.alone
@@ -220,9 +203,6 @@ class Barrier:
             idempotency_key: 16 to 128 characters. The same key and arguments open the same run and
                 pay once, also from another process; None for a new run.
 
-        Returns:
-            The open run.
-
         Raises:
             BudgetExhausted: If the budget cannot afford it; nothing was charged.
             TypeError: If an argument is of another type; nothing was sent.
@@ -238,19 +218,12 @@ class Barrier:
         return self._run(state)
 
     def runs(self, *, open_only: bool = False) -> RunList:
-        """Return your runs, open ones first, the last opened first; everybody's for who sees them.
-
-        Args:
-            open_only: Leave out closed runs.
-        """
+        """Return your runs, open ones first, last opened first; everybody's for who sees them."""
         request = run_pb2.ListRunsRequest(open_only=open_only)
         return messages.run_list(self._call("ListRuns", request))
 
     def resume_run(self, run_id: str) -> Run:
         """Return a run at the step that the ledger says is next.
-
-        Args:
-            run_id: Which run.
 
         Returns:
             The run; `is_open` says whether it still takes steps.
@@ -262,9 +235,6 @@ class Barrier:
 
         Args:
             run_id: Which run; it may be closed.
-
-        Returns:
-            The same numbers every time.
 
         Raises:
             UnknownRun: If it is not yours.

@@ -97,15 +97,6 @@ class Connection:
     ) -> Response:
         """Send one request; after a lost connection send the same request again.
 
-        Args:
-            method: Of the stub.
-            request: The message.
-            seconds: Deadline of one attempt.
-            patience: How long to try at all.
-
-        Returns:
-            The response.
-
         Raises:
             AnalystError: As the curator refused, or `CuratorUnreachable` when patience ended.
         """
@@ -121,9 +112,6 @@ class Connection:
         Args:
             attempt: Must ask for the same each time.
             patience: How long to try at all, in seconds.
-
-        Returns:
-            What the attempt returned.
 
         Raises:
             BarrierClosed: If this connection is closed.

@@ -121,10 +121,6 @@ def encode_feature_step(
 def decode_gradient(response: release_pb2.StepResponse, like: Tensor) -> Tensor:
     """Decode the released gradient.
 
-    Args:
-        response: As received.
-        like: The images, or features, that were sent.
-
     Returns:
         The gradient, with the shape, type and device of `like`; exact where that is float64.
 

@@ -90,9 +90,6 @@ def save_embedding(path: Path, embedding: SavedEmbedding, *, force: bool = False
 def load_embedding(path: Path) -> SavedEmbedding:
     """Read an embedding.
 
-    Returns:
-        The same embedding, bit for bit.
-
     Raises:
         EmbeddingError: If it is missing, damaged, or no such file.
     """

@@ -102,9 +102,6 @@ class OfflineBarrier:
             parameters: Must be those that the release was made with.
             num_steps: Declared steps.
 
-        Returns:
-            The run, at its first step.
-
         Raises:
             RecipeError: If the recipe asks for another release.
         """

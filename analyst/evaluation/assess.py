@@ -87,9 +87,6 @@ def assess(
         inception: For FID and inception score.
         device: Torch device of the networks.
 
-    Returns:
-        What could be measured with what was given.
-
     Raises:
         EvaluationError: If there are too few images, sizes differ, or the Inception file does not
             do what it must.

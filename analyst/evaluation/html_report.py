@@ -50,11 +50,7 @@ def report_files(classifiers: Iterable[str]) -> list[str]:
 def write_report(
     out: Path, evaluation: Evaluation, inputs: ReportInputs, *, force: bool = False
 ) -> Path:
-    """Write report.html and its pictures.
-
-    Returns:
-        The HTML file.
-    """
+    """Write report.html and its pictures."""
     own = point_of(evaluation)
     points = sorted([*inputs.others, *([own] if own else [])], key=lambda point: point.epsilon)
     pictures = _pictures(evaluation, inputs, points)

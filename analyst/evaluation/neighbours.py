@@ -56,9 +56,6 @@ def check_neighbours(synthetic_ND: Rows, public_MD: Rows) -> NeighbourCheck:
         synthetic_ND: Bytes, a row per image; the first 2,000 are looked up.
         public_MD: Bytes, a row per image, at least 2; the first 2,000 are looked up.
 
-    Returns:
-        The comparison, and the closest pairs.
-
     Raises:
         ValueError: If there are fewer than 2 public images.
     """
@@ -93,9 +90,6 @@ def cover(synthetic_ND: Rows, real_MD: Rows, *, num_neighbours: int = NUM_NEIGHB
         synthetic_ND: Features; the first 5,000 are used.
         real_MD: Features of public real images, more than `num_neighbours`; the first 5,000.
         num_neighbours: A real image's neighbourhood reaches to this many others.
-
-    Returns:
-        Both metrics.
 
     Raises:
         ValueError: If there are too few real images.

@@ -39,11 +39,7 @@ def read_assignments(assignments: Iterable[str]) -> dict[str, Any]:
 
 
 def key_of_option(option: str) -> str | None:
-    """Return the key that an option of earlier versions set; None if there was none of that name.
-
-    Args:
-        option: --optimizer-lr for optimizer.lr, --sample-every for session.sample_every.
-    """
+    """Return the key that an option of earlier versions set; None if there was none such."""
     return _old_options().get(option)
 
 

@@ -78,10 +78,6 @@ class RecipeBook(Generic[_R]):
     def from_dict(self, table: Mapping[str, Any], *, origin: str) -> _R:
         """Validate a recipe.
 
-        Args:
-            table: Sections as in the TOML file.
-            origin: What to call it in an error.
-
         Raises:
             RecipeError: If a key is unknown, missing or wrong.
         """

@@ -169,12 +169,7 @@ class MechanismConfig(BaseModel):
         return sent
 
     def draw_labels(self, num_classes: int, generator: torch.Generator) -> Tensor:
-        """Return labels [N] of a step, balanced; further rows repeat the first labels.
-
-        Args:
-            num_classes: Of the data set.
-            generator: The source of randomness; it advances.
-        """
+        """Return labels [N] of a step, balanced; further rows repeat the first labels."""
         import torch  # here: recipes are read without it
 
         stated = dict(self)
@@ -187,10 +182,6 @@ class MechanismConfig(BaseModel):
 
 def rate_of(expected_batch_size: float, facts: SizeFacts) -> float:
     """Return the sampling rate of an expected batch, by the nominal size.
-
-    Args:
-        expected_batch_size: Records of a sample, on average.
-        facts: Of the data set.
 
     Raises:
         RecipeError: If it is more than there are.

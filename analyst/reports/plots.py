@@ -48,9 +48,6 @@ def plot_plan(report: PlanReport, target: str, *, force: bool = False) -> str:
         report: The plan.
         target: '-' for text, else a file.
         force: Whether a file that exists is replaced.
-
-    Returns:
-        The plot as text, or what was written.
     """
     if target == "-":
         return _as_text(report)

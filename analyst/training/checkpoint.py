@@ -102,10 +102,6 @@ class CheckpointStore:
     def save(self, tensors: dict[str, Tensor], manifest: Manifest) -> Path:
         """Write a checkpoint and drop the ones beyond `keep`.
 
-        Args:
-            tensors: CPU tensors, contiguous.
-            manifest: What they belong to.
-
         Returns:
             The manifest's path.
         """

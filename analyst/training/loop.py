@@ -173,9 +173,6 @@ class Asker:
     def __call__(self, question: Callable[[], Tensor]) -> Tensor | None:
         """Return the gradient of the next step; none if the ledger went on without an answer.
 
-        Args:
-            question: Asks for the same each time.
-
         Raises:
             StepLost: If the ledger does not go on after it.
             RunClosed: If the run ended before its declared steps.

@@ -132,10 +132,6 @@ def check_run_folder(out: Path, *, is_new: bool) -> None:
 
     A run that goes on has a checkpoint there; what else lies beside it is its owner's business.
 
-    Args:
-        out: Output directory; it need not exist.
-        is_new: Whether a run is to begin in it.
-
     Raises:
         OutputRefused: If it lies in a curator's folder, or holds other files than a run's.
     """

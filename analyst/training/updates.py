@@ -32,12 +32,7 @@ class EagerUpdates:
     """Operation by operation, on any device."""
 
     def __init__(self, state: TrainingState, device: str) -> None:
-        """Take what is trained.
-
-        Args:
-            state: Changed in place.
-            device: Of its generator.
-        """
+        """Take what is trained."""
         self._state = state
         self._device = device
         self._images: Tensor | None = None
@@ -68,12 +63,7 @@ class EagerUpdates:
 
 
 def updates_of(state: TrainingState, recipe: Recipe) -> Updates:
-    """Return the updates that a recipe asks for.
-
-    Args:
-        state: Changed in place.
-        recipe: Device, and whether steps are captured.
-    """
+    """Return the updates that a recipe asks for."""
     session = recipe.session
     if not session.cuda_graph:
         return EagerUpdates(state, session.device)

@@ -16,7 +16,7 @@ from curator.accounting.events.sliced_gaussian import (
     SampledSlicedGaussianEvent,
     SlicedGaussianEvent,
 )
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 
 _CLOSE: Final = 2e-3
 

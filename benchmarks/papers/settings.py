@@ -19,7 +19,7 @@ from curator.accounting.events.none import NoEvent
 from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.accounting.explain import DescribedRun
 from curator.mechanisms.described import Description, read_described, read_description
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -24,7 +24,7 @@ from curator.accounting.events.sliced_gaussian import SampledSlicedGaussianEvent
 from curator.accounting.orders import ORDERS
 from curator.accounting.pld import renyi_epsilon
 from curator.accounting.rdp import epsilon_from_rdp
-from curator.privacy.event import MAX_NOISE_MULTIPLIER, MIN_NOISE_MULTIPLIER
+from curator.privacy.event_numbers import MAX_NOISE_MULTIPLIER, MIN_NOISE_MULTIPLIER
 
 _SHARE: Final = 0.5  # of delta, that the paper spends on w
 _TOLERANCE: Final = 1e-4  # of the noises, relative

@@ -8,7 +8,11 @@ from typing import Final
 from curator.accounting.cost import Cost, event_cost
 from curator.accounting.events.base import PrivacyEvent
 from curator.accounting.rule import BudgetRule
-from curator.privacy.event import MAX_NOISE_MULTIPLIER, MIN_NOISE_MULTIPLIER, check_num_steps
+from curator.privacy.event_numbers import (
+    MAX_NOISE_MULTIPLIER,
+    MIN_NOISE_MULTIPLIER,
+    check_num_steps,
+)
 
 _RELATIVE_TOLERANCE: Final = 1e-6
 

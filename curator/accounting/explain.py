@@ -21,7 +21,7 @@ from curator.accounting.rdp import epsilon_from_rdp
 from curator.accounting.rule import BudgetRule
 from curator.privacy.adjacency import Relation
 from curator.privacy.budget import Budget
-from curator.privacy.event import MAX_STEPS
+from curator.privacy.event_numbers import MAX_STEPS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

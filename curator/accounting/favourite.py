@@ -6,7 +6,7 @@ from curator.accounting.cost import Cost
 from curator.accounting.orders import ORDERS
 from curator.accounting.rule import BudgetRule, default_favourite
 from curator.privacy.budget import Budget
-from curator.privacy.event import MAX_STEPS
+from curator.privacy.event_numbers import MAX_STEPS
 
 
 def favourite_for(budget: Budget, setup: Cost, step: Cost) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 
 _ROUNDING = 1e-6  # of the probability: lgamma of at most 1e10 is exact to 1e-5 relative
 

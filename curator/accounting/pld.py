@@ -12,7 +12,7 @@ from curator.accounting.cost import UNIT, event_cost
 from curator.accounting.events.base import PrivacyEvent
 from curator.accounting.orders import ORDERS
 from curator.accounting.rdp import epsilon_from_rdp
-from curator.privacy.event import check_num_steps
+from curator.privacy.event_numbers import check_num_steps
 
 
 @functools.lru_cache(maxsize=1024)

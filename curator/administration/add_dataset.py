@@ -26,9 +26,9 @@ from curator.ledger.ledger import DatasetExists
 from curator.ledger.records import DatasetState
 from curator.privacy.facts import DatasetFacts
 from curator.service.rehearsal import check_not_mixed
+from curator.sources.ingest import ingest_source
 from curator.sources.options import Progress, SourceOptions, no_progress
 from curator.sources.preflight import check_source
-from curator.sources.source import ingest_source
 from curator.sources.survey import Survey
 
 
@@ -66,7 +66,7 @@ def add_dataset(
     Args:
         folder: The curator's folder.
         facts: What the steward declares.
-        source: Where the images are; see `curator.sources.readers` and `curator.sources.source`.
+        source: Where the images are; see `curator.sources.ingest`.
         options: How to read it.
         progress: Told how many image files of how many are done.
         choices: Which order the budget favours, and how many images may be known already.

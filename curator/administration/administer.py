@@ -20,9 +20,6 @@ def administer(folder: CuratorFolder, command: Command) -> tuple[str, ...]:
         folder: The curator's folder.
         command: What is asked.
 
-    Returns:
-        What to tell the steward.
-
     Raises:
         CommandRefused: If the serving curator refused it.
         ValueError: If it is refused here.

@@ -89,10 +89,6 @@ class CommandServer:
 def send(path: Path, command: Command) -> tuple[str, ...] | None:
     """Send a command to the curator that serves a folder.
 
-    Args:
-        path: Of its socket.
-        command: What is asked.
-
     Returns:
         What to tell the steward, None when no curator serves.
 

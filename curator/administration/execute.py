@@ -22,8 +22,8 @@ from curator.folder import CuratorFolder
 from curator.ledger.entries import CapLowered, Decision, PolicySet, ShareSet, StatusSet
 from curator.ledger.ledger import DatasetRegistration, DatasetState, DatasetStatus
 from curator.service.context import Context
-from curator.service.decide import decide
 from curator.service.rehearsal import check_not_mixed
+from curator.service.steward_decisions import decide
 from curator.service.steward_policy import StewardPolicy
 from curator.state.folder import StateFolder
 
@@ -46,9 +46,6 @@ def execute(context: Context, folder: CuratorFolder, command: Command) -> tuple[
         context: With the ledger; with data sets and runs if this process serves.
         folder: Where the images are.
         command: What is asked.
-
-    Returns:
-        What to tell the steward.
 
     Raises:
         ValueError: If a rule or a number is not valid, or the command cannot follow what was

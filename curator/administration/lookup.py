@@ -19,10 +19,6 @@ class NotThere(ValueError):
 def known_dataset(ledger: Ledger, name: str) -> DatasetState:
     """Return a data set.
 
-    Args:
-        ledger: Where it is registered.
-        name: As the steward typed it.
-
     Raises:
         NotThere: If there is none of this name.
     """
@@ -35,10 +31,6 @@ def known_dataset(ledger: Ledger, name: str) -> DatasetState:
 
 def check_analyst(folder: CuratorFolder, name: str) -> None:
     """Check that an analyst was added: a share of a mistyped name would leave the real one free.
-
-    Args:
-        folder: With the callers.
-        name: As the steward typed it.
 
     Raises:
         NotThere: If no analyst has this name.

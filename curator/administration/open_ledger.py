@@ -8,7 +8,7 @@ from curator.folder import CuratorFolder
 from curator.ledger.anchor import HeadAnchor
 from curator.ledger.checkpoint import UNKNOWN, Checkpoint
 from curator.ledger.connect import has_tables
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 
 
 def open_ledger(
@@ -25,9 +25,6 @@ def open_ledger(
         config: The steward's configuration.
         is_restored: Do not compare it with the head that is kept outside.
         known: What was verified before; by default what the folder has of it.
-
-    Returns:
-        The ledger, verified.
 
     Raises:
         LedgerLocked: If another process writes the file.

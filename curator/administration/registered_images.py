@@ -41,10 +41,6 @@ _NOT_HASHED: Final = (
 def was_asked(ledger: Ledger, state: DatasetState) -> bool:
     """Return whether anything of a data set may have been released, as far as the ledger shows.
 
-    Args:
-        ledger: Where it is registered.
-        state: Of the data set.
-
     Privacy:
         A run that was opened counts, whether or not it took a step, and so does whatever an older
         copy of the ledger may have forgotten.
@@ -57,9 +53,6 @@ def that_count(ledger: Ledger) -> tuple[DatasetState, ...]:
     """Return the data sets whose images are compared with new ones.
 
     Left out are those of which an entry says that they were erased before any run was opened.
-
-    Args:
-        ledger: With all that were ever registered.
     """
     states = ledger.datasets()
     erased = [state for state in states if state.status is DatasetStatus.ERASED]
@@ -77,9 +70,6 @@ def complete_hashes(folder: CuratorFolder, name: str) -> tuple[str, ...]:
     Args:
         folder: The curator's folder.
         name: A registered data set, erased or not.
-
-    Returns:
-        What the steward has to know of it.
     """
     if not folder.images(name).exists():
         return ()
@@ -113,32 +103,17 @@ class KnownImages:
         return image_hashes(images.levels, self._key)
 
     def keep(self, name: str, hashes: Hashes) -> None:
-        """Write the hashes of a data set.
-
-        Args:
-            name: The data set.
-            hashes: Of its images.
-        """
+        """Write the hashes of a data set."""
         path = self._folder.image_hashes(name)
         path.parent.mkdir(exist_ok=True, mode=0o700)
         write_private(path, seal_hashes(hashes, self._key))
 
     def forget(self, name: str) -> None:
-        """Remove the hashes of a data set that was not registered after all.
-
-        Args:
-            name: The data set.
-        """
+        """Remove the hashes of a data set that was not registered after all."""
         self._folder.image_hashes(name).unlink(missing_ok=True)
 
     def complete(self, name: str) -> bool:
         """Make the hashes of stored images, if they are not there.
-
-        Args:
-            name: A data set whose images are stored.
-
-        Returns:
-            Whether they were made now.
 
         Raises:
             SourceError: If the stored images are damaged.

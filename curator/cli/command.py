@@ -14,7 +14,7 @@ from curator.system.output import Output
 
 if TYPE_CHECKING:
     from curator.folder import CuratorFolder
-    from curator.ledger.sql import SqlLedger
+    from curator.ledger.sql_ledger import SqlLedger
 
 Dir = Annotated[Path, option("The curator's folder.", "DIR", "--dir", needed=True)]
 Force = Annotated[bool, flag("--force", "Replace the file in --out.")]
@@ -29,11 +29,7 @@ class Task:
     """One call of the program: where it prints, and what it is doing."""
 
     def __init__(self, output: Output) -> None:
-        """Make what the commands are given.
-
-        Args:
-            output: Standard output.
-        """
+        """Make what the commands are given."""
         self.output = output
         self.screen = Screen()
         self.debug = False

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 from curator.cli.command import Dir, Reason, Task, UsageProblem, command, opened, reader
+from curator.cli.dataset_add import app as app
 from curator.cli.options import argument, option
-from curator.cli.source import app as app
 
 Name = Annotated[str, argument("NAME", "The data set.")]
 Again = Annotated[str | None, option("The name again.", "NAME")]

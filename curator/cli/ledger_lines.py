@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from curator.ledger.records import DatasetState, RunState, Spend, Statement
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 from curator.privacy.budget import REHEARSAL_EPSILON
 from curator.privacy.facts import is_rehearsal
 from curator.rest.models import BudgetAnswer, Run

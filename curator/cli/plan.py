@@ -18,7 +18,7 @@ from curator.cli.screen import table_lines
 
 if TYPE_CHECKING:
     from curator.cli.recipe import Asked
-    from curator.ledger.sql import SqlLedger
+    from curator.ledger.sql_ledger import SqlLedger
     from curator.rest.plan import PlanAnswer
 
 app = typer.Typer()

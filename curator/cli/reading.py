@@ -30,9 +30,6 @@ _SHAPE_PARTS = 3
 def rate(text: str | float) -> float:
     """Read a probability, also as a fraction.
 
-    Args:
-        text: As it was typed, or a default.
-
     Raises:
         ValueError: If it is not a number.
     """

@@ -30,9 +30,6 @@ class Asked:
 def mechanism_table(path: str) -> dict[str, Any]:
     """Return [mechanism] of a recipe.
 
-    Args:
-        path: A TOML file.
-
     Raises:
         UsageProblem: If it is no recipe.
     """
@@ -84,10 +81,6 @@ def wire_parameters(table: Mapping[str, Any], facts: DatasetFacts) -> Asked:
 def favourite_of_recipe(path: str, facts: DatasetFacts) -> tuple[float, str]:
     """Return the order that a budget should favour for a recipe, and what that is worth.
 
-    Args:
-        path: A TOML file.
-        facts: What the steward declares, with the budget.
-
     Raises:
         UsageProblem: If the recipe's mechanism does not fit the data set, or its budget no step.
     """
@@ -95,8 +88,8 @@ def favourite_of_recipe(path: str, facts: DatasetFacts) -> tuple[float, str]:
     from curator.accounting.favourite import favourite_for
     from curator.accounting.rule import BudgetRule
     from curator.mechanisms.catalogue import parse_mechanism  # torch
-    from curator.privacy.event import MAX_STEPS
-    from curator.service.policy import check_policy
+    from curator.privacy.event_numbers import MAX_STEPS
+    from curator.service.declared_limits import check_policy
 
     table = mechanism_table(path)
     try:

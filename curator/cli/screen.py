@@ -10,11 +10,7 @@ from typing import Any, final
 
 
 def say(line: str) -> None:
-    """Print one line at once.
-
-    Args:
-        line: Without its end.
-    """
+    """Print one line at once."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
@@ -28,41 +24,24 @@ class Screen:
     quiet: bool = False
 
     def tell(self, *lines: str) -> None:
-        """Say what was done.
-
-        Args:
-            lines: For people; nothing is lost without them.
-        """
+        """Say what was done."""
         if not self.quiet:
             self.show(*lines)
 
     def show(self, *lines: str) -> None:
-        """Print what was asked.
-
-        Args:
-            lines: For people.
-        """
+        """Print what was asked."""
         if not self.as_json:
             for line in lines:
                 say(line)
 
     def answer(self, value: Any) -> None:
-        """Print what was asked or done, for programs.
-
-        Args:
-            value: Of plain types.
-        """
+        """Print what was asked or done, for programs."""
         if self.as_json:
             say(json.dumps(value, indent=1, allow_nan=False, default=str))
 
 
 def table_lines(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return a table: lines and colours on a terminal, else plain columns.
-
-    Args:
-        heads: One for each column.
-        rows: As many cells each.
-    """
+    """Return a table: lines and colours on a terminal, else plain columns."""
     if sys.stdout.isatty():
         return _rich_lines(heads, rows)
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]

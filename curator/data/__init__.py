@@ -1,1 +1,1 @@
-"""Private images on disk: readers, the checksummed store, and secure sampling."""
+"""Private images on disk: the checksummed store, units, and secure sampling."""

@@ -13,7 +13,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.noise import NoiseSource
 
 TABLE_BITS = 128

@@ -11,19 +11,12 @@ _DIGITS = 6  # of a mean of whole records: 40/1437 times 1437 is 40
 
 
 def enough_rows(mean: float) -> int:
-    """Return how many rows hold next to every sample of so many on average.
-
-    Args:
-        mean: Expected records of a step, q n.
-    """
+    """Return how many rows hold next to every sample of so many on average."""
     return math.ceil(round(mean + 8 * math.sqrt(mean), _DIGITS))
 
 
 def check_capacity(facts: DatasetFacts) -> None:
     """Refuse a capacity that would cut most samples; a group counts as the one record it has.
-
-    Args:
-        facts: What the steward declares.
 
     Raises:
         SourceError: If the capacity is below the expected batch.
@@ -39,11 +32,7 @@ def check_capacity(facts: DatasetFacts) -> None:
 
 
 def capacity_warning(facts: DatasetFacts) -> str | None:
-    """Return what to tell a steward whose capacity cuts some samples, None if it cuts next to none.
-
-    Args:
-        facts: What the steward declares.
-    """
+    """Return what to tell a steward whose capacity cuts some samples, None if hardly any."""
     records = facts.max_records_per_group or 1
     enough = enough_rows(_mean(facts) * records)
     if facts.capacity >= min(enough, facts.max_size * records):

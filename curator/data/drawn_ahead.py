@@ -11,7 +11,7 @@ import threading
 from typing import final
 
 from curator.data.groups import Indices
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 
 Places = tuple[Indices, Indices]
 """For each row of a batch the record that it takes, and the position of its unit; -1 for none."""
@@ -30,22 +30,12 @@ class DrawnAhead:
         self._pid = os.getpid()
 
     def put(self, rate: SamplingRate, capacity: int, places: Places) -> None:
-        """Keep a sample; the oldest one is forgotten when there are many.
-
-        Args:
-            rate: With which it was drawn.
-            capacity: For how many rows.
-            places: The sample.
-        """
+        """Keep a sample; the oldest one is forgotten when there are many."""
         with self._lock:
             self._ready = [*self._ready[1 - _MOST :], (rate, capacity, places)]
 
     def take(self, rate: SamplingRate, capacity: int) -> Places | None:
         """Return a sample and forget it.
-
-        Args:
-            rate: With which it has to be drawn.
-            capacity: For how many rows.
 
         Returns:
             The sample, or None if none like it is ready.

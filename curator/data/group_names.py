@@ -18,11 +18,7 @@ _SELECTORS: Final = ((0x180B, 0x180F), (0xFE00, 0xFE0F), (0xE0100, 0xE01EF))
 
 
 def bare(value: str) -> str:
-    """Return what is left of a name without blanks, unseen characters and Unicode forms.
-
-    Args:
-        value: As written.
-    """
+    """Return what is left of a name without blanks, unseen characters and Unicode forms."""
     forms = unicodedata.normalize("NFKD", value)
     return unicodedata.normalize("NFKC", "".join(one for one in forms if not _is_unseen(one)))
 

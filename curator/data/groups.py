@@ -67,9 +67,6 @@ class Units:
         Args:
             images: As `limit_groups` returns them, or without groups.
 
-        Returns:
-            Their places.
-
         Raises:
             ValueError: If the groups are not numbered 0, 1, ... side by side, or one has more
                 records than the public bound.

@@ -45,12 +45,7 @@ def image_hashes(levels: Levels | StoredRows, key: bytes) -> Hashes:
 
 
 def seal_hashes(hashes: Hashes, key: bytes) -> bytes:
-    """Return the form in which hashes are kept.
-
-    Args:
-        hashes: Of one data set.
-        key: As they were made with.
-    """
+    """Return the form in which hashes are kept."""
     content = hashes.astype(_STORED).tobytes()
     return _seal(content, key) + content
 
@@ -70,10 +65,6 @@ def open_hashes(sealed: bytes, key: bytes) -> Hashes | None:
 
 def labelled_fingerprint(images: LabelledImages, key: bytes) -> str:
     """Return the keyed digest that earlier versions kept: of images with labels, in any order.
-
-    Args:
-        images: The records.
-        key: As above.
 
     Returns:
         Hexadecimal HMAC-SHA256.

@@ -42,9 +42,6 @@ def labelled_images(
         labels: (N), integers.
         groups: (N), integers or strings: images of the same value belong together.
 
-    Returns:
-        The images with a channel axis.
-
     Raises:
         SourceError: If shapes, types or counts do not fit, or there are no images.
     """

@@ -12,9 +12,6 @@ _SYSTEM = frozenset({"__macosx", "thumbs.db", "desktop.ini", "$recycle.bin"})
 def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
     """Return a sorting key that puts 2 before 10.
 
-    Args:
-        name: Of a file or a class.
-
     Returns:
         Numbers compare as numbers and come before letters; the rest compares as text.
     """
@@ -27,9 +24,6 @@ def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
 def same_name(name: str) -> str:
     """Return one spelling of a name that systems compose differently.
 
-    Args:
-        name: Of a file or a class.
-
     Returns:
         Its composed form (NFC), so that an accented letter is equal to letter and accent.
     """
@@ -37,11 +31,7 @@ def same_name(name: str) -> str:
 
 
 def is_text(name: str) -> bool:
-    """Return whether a name is text, and not bytes that the system's encoding cannot read.
-
-    Args:
-        name: As the system gave it.
-    """
+    """Return whether a name is text, and not bytes that the system's encoding cannot read."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -62,9 +52,5 @@ def shown(name: str) -> str:
 
 
 def is_hidden(name: str) -> bool:
-    """Return whether an operating system put a file or folder there and hides it.
-
-    Args:
-        name: Without its folder.
-    """
+    """Return whether an operating system put a file or folder there and hides it."""
     return name.startswith(".") or name.lower() in _SYSTEM

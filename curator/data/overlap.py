@@ -52,9 +52,6 @@ def check_overlap(
         known: Of each registered set, by name.
         most_shared: The part of the smaller set, or of the new one, that may be shared.
 
-    Returns:
-        What is shared, where anything is.
-
     Raises:
         SameImages: If a set has the very same images, whatever may be shared.
         SourceError: If more is shared.

@@ -25,7 +25,7 @@ from curator.data.store import StoredImages
 from curator.data.stored_rows import Levels, StoredRows
 from curator.data.subset import ordered_subset
 from curator.errors import DatasetOutOfService
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.records import RecordBatch

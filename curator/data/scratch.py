@@ -48,9 +48,6 @@ def gathered(levels: Levels, rows: npt.NDArray[np.int64], folder: Path) -> Level
         levels: Rows, usually mapped.
         rows: Which, in the new order.
         folder: As for `rows_on_disk`.
-
-    Returns:
-        The chosen rows.
     """
     step = max(1, _CHUNK_BYTES // max(1, int(np.prod(levels.shape[1:]))))
     chunks = (levels[rows[start : start + step]] for start in range(0, len(rows), step))

@@ -61,9 +61,6 @@ class StoredRows:
     def __getitem__(self, rows: Indices | slice) -> Levels:
         """Copy rows: one read of equal length for each, whichever they are, or one for a slice.
 
-        Args:
-            rows: Their numbers, or those from one to another.
-
         Returns:
             A row for each, in memory of its own.
 

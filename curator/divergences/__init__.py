@@ -1,1 +1,1 @@
-"""Pure mathematics on tensors: costs, Sinkhorn, feature maps; usable without a curator."""
+"""Mathematics on tensors: costs, Sinkhorn, feature maps, critics and how they learn."""

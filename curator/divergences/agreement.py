@@ -78,11 +78,6 @@ class CheckProblem:
 def disagreement(solver: TransportSolver, problem: CheckProblem, device: torch.device) -> float:
     """Return how far float32 gradients are from float64 on a problem with padding.
 
-    Args:
-        solver: To be checked.
-        problem: What it was built for.
-        device: Where it computes.
-
     Returns:
         The largest distance of a gradient from its float64 value, in units of the largest
         gradient of the problem; NaN if one has no number.
@@ -102,12 +97,7 @@ def disagreement(solver: TransportSolver, problem: CheckProblem, device: torch.d
 def all_gradients(
     solver: TransportSolver, clouds: tuple[WeightedPoints, WeightedPoints]
 ) -> tuple[Tensor, ...]:
-    """Return every gradient that a solver gives: of one cloud, of both, and of the self term.
-
-    Args:
-        solver: Any body.
-        clouds: As a problem makes them.
-    """
+    """Return every gradient that a solver gives: of one cloud, of both, and of the self term."""
     first, second = clouds
     alone = solver.self_gradient(first)
     return (solver.first_gradient(first, second), *solver.both_gradients(first, second), alone)

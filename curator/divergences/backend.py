@@ -106,10 +106,6 @@ def choose_backend(wanted: Backend) -> Choice:
 def decide(wanted: Backend, check: Callable[[Backend], Verdict]) -> Choice:
     """Return what `choose_backend` would choose, and change nothing.
 
-    Args:
-        wanted: What the configuration says.
-        check: Returns the verdict of a body.
-
     Raises:
         BackendUnavailable: If a compiled body was asked for and may not be used.
     """
@@ -133,11 +129,7 @@ def decide(wanted: Backend, check: Callable[[Backend], Verdict]) -> Choice:
 
 
 def check_body(body: Backend) -> Verdict:
-    """Compare a body with float64 on the chosen device, with every problem.
-
-    Args:
-        body: TORCH, or the compiled body of the device.
-    """
+    """Compare a body with float64 on the chosen device, with every problem."""
     if body is not Backend.TORCH and find_spec(str(body)) is None:
         return Verdict(reason=f"{body} is not installed")
     try:
@@ -165,13 +157,7 @@ def _part_of_allowed(verdict: Verdict) -> float:
 
 
 def dense_solver(cost: LabelledCost, schedule: Schedule, dtype: torch.dtype) -> TransportSolver:
-    """Return a solver with the chosen body; float64 and Newton steps are plain torch's.
-
-    Args:
-        cost: The ground cost.
-        schedule: Temperatures and kinds of updates.
-        dtype: Of the images that it will be given.
-    """
+    """Return a solver with the chosen body; float64 and Newton steps are plain torch's."""
     is_plain = dtype is not torch.float32 or bool(schedule.newton_temperatures)
     if not is_plain and _chosen.get("compiled", False):
         return body_solver(compiled_body(), cost, schedule)
@@ -179,13 +165,7 @@ def dense_solver(cost: LabelledCost, schedule: Schedule, dtype: torch.dtype) -> 
 
 
 def body_solver(body: Backend, cost: LabelledCost, schedule: Schedule) -> TransportSolver:
-    """Return a solver of one body; a compiled one imports its compiler.
-
-    Args:
-        body: TORCH, or the compiled body of the device.
-        cost: The ground cost.
-        schedule: Temperatures and kinds of updates.
-    """
+    """Return a solver of one body; a compiled one imports its compiler."""
     if body is Backend.TORCH:
         return DenseSinkhorn(cost=cost, schedule=schedule)
     return _compiled(cost, schedule)

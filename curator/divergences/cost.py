@@ -65,10 +65,6 @@ class LabelledCost:
     def matrix(self, first: WeightedPoints, second: WeightedPoints) -> Tensor:
         """Return all pairwise costs.
 
-        Args:
-            first: N points.
-            second: M points.
-
         Returns:
             Costs (N, M), at least zero, in the dtype of the images.
         """
@@ -85,11 +81,6 @@ class LabelledCost:
 
         Where two pixels are equal the L1 term contributes zero, its symmetric subgradient.
 
-        Args:
-            plan_NM: Mass moved between each pair.
-            first_ND: Images u.
-            second_MD: Images v.
-
         Returns:
             Rows (N, D).
         """
@@ -105,11 +96,6 @@ def sign_sums(plan_NM: Tensor, first_ND: Tensor, second_MD: Tensor) -> Tensor:
     """Return sum_j plan_ij sign(u_i - v_j) without an (N, M, D) array.
 
     This is the backward kernel of `torch.cdist` at p = 1, called without its forward pass.
-
-    Args:
-        plan_NM: Mass moved between each pair.
-        first_ND: Images u.
-        second_MD: Images v.
 
     Returns:
         Rows (N, D); sign(0) is 0.

@@ -80,12 +80,6 @@ def image_gradients(
 ) -> Iterator[Tensor]:
     """Yield the gradients of minus every critic's score with respect to the images.
 
-    Args:
-        shape: Sizes of each critic.
-        critics: Parameters of all of them.
-        images_ND: Generated images.
-        onehot_NL: Their labels.
-
     Yields:
         (k, N, D) for the critics in their order, a public number of them at a time.
     """
@@ -99,25 +93,13 @@ def image_gradients(
 
 
 def chunks(num_critics: int, at_once: int) -> Iterator[slice]:
-    """Yield the critics that are evaluated together.
-
-    Args:
-        num_critics: K.
-        at_once: The most of them.
-    """
+    """Yield the critics that are evaluated together."""
     for start in range(0, num_critics, at_once):
         yield slice(start, min(start + at_once, num_critics))
 
 
 def fitting(shape: CriticShape, num_rows: int, images_ND: Tensor, others: int = 0) -> int:
-    """Return how many critics' activations fit what a device has for them; public sizes only.
-
-    Args:
-        shape: Sizes of each critic.
-        num_rows: Rows that each of them sees.
-        images_ND: On the device.
-        others: Values beside activations that each of them holds.
-    """
+    """Return how many critics' activations fit what a device has for them; public sizes only."""
     held = num_rows * shape.activations + others
     return max(1, _BYTES_AT_ONCE[images_ND.device.type] // (4 * held))
 

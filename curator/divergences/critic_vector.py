@@ -56,11 +56,6 @@ class CriticVector:
 def adam_step(critic: CriticVector, slope: Tensor, learning_rate: float) -> CriticVector:
     """Return the parameters after one step; those that were given are unchanged.
 
-    Args:
-        critic: Parameters and moments.
-        slope: Of the loss, same length.
-        learning_rate: Of Adam.
-
     References:
         [bie:23], whose decays these are.
     """

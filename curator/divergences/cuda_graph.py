@@ -63,11 +63,7 @@ class CapturedFunction:
             self._graph.replay()
 
     def wait(self) -> tuple[Tensor, ...]:
-        """Wait until everything on the stream is done.
-
-        Returns:
-            The results on the processor, copied.
-        """
+        """Wait until everything on the stream is done."""
         self._stream.synchronize()
         return tuple(one.clone() for one in self._taken)
 

@@ -35,13 +35,7 @@ class FusedSinkhorn:
     """
 
     def __init__(self, cost: LabelledCost, schedule: Schedule, device: torch.device) -> None:
-        """Put the schedule on the card, so that a step copies nothing but points.
-
-        Args:
-            cost: The ground cost.
-            schedule: Temperatures and kinds of updates.
-            device: Of the points that it will be given.
-        """
+        """Put the schedule on the card, so that a step copies nothing but points."""
         self._cost = cost
         self._plain = DenseSinkhorn(cost=cost, schedule=schedule)
         relaxations = [0.5 if w is None else w for w in schedule.relaxations]

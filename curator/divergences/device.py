@@ -20,9 +20,6 @@ def choose_device(wanted: str) -> torch.device:
     Args:
         wanted: `cpu`, `cuda`, or `cuda:1` and so on for another card than the first.
 
-    Returns:
-        The device.
-
     Raises:
         DeviceUnavailable: If there is no such device, or this torch cannot use it.
     """

@@ -116,12 +116,6 @@ def image_slopes(
 ) -> Tensor:
     """Return the gradient of the generator's loss with respect to the images.
 
-    Args:
-        shape: Sizes of the critic.
-        vector_P: Its parameters.
-        images_ND: Generated images.
-        onehot_NL: Their labels.
-
     Returns:
         (N, D): of mean log(1 + exp(-score)).
 
@@ -154,12 +148,7 @@ def share_recognised(shape: CriticShape, vector_P: Tensor, generated: Examples) 
 
 
 def in_chunks(num_rows: int, at_once: int) -> Iterator[slice]:
-    """Yield the rows that are evaluated together.
-
-    Args:
-        num_rows: N.
-        at_once: Most of them.
-    """
+    """Yield the rows that are evaluated together."""
     for start in range(0, num_rows, at_once):
         yield slice(start, min(start + at_once, num_rows))
 

@@ -33,12 +33,7 @@ class EnsemblePass:
     """The layers of some critics, ready to be multiplied with."""
 
     def __init__(self, shape: CriticShape, critics: Parameters) -> None:
-        """Take the layers.
-
-        Args:
-            shape: Sizes of each critic.
-            critics: Parameters with a first axis of K.
-        """
+        """Take the layers."""
         self._critics = critics
         self._image: tuple[int, ...] = (shape.dimension,)
         self._end: tuple[int, ...] = (-1,)
@@ -55,11 +50,7 @@ class EnsemblePass:
         self._end = (-1, height, width)
 
     def forward(self, images_KMD: Tensor) -> Passed:
-        """Return the features of images, and what their slopes need.
-
-        Args:
-            images_KMD: Rows of each critic.
-        """
+        """Return the features of images, and what their slopes need."""
         inputs, signs = [], []
         values = torch.unflatten(images_KMD, 2, self._image)
         for number, layer in enumerate(self.layers):
@@ -70,40 +61,22 @@ class EnsemblePass:
         return Passed(inputs=inputs, signs=signs, features_KMF=values.flatten(2))
 
     def tops(self, onehot_KML: Tensor) -> Tensor:
-        """Return the slope of a score in its features: (K, M, F).
-
-        Args:
-            onehot_KML: Labels as rows of an identity matrix.
-        """
+        """Return the slope of a score in its features: (K, M, F)."""
         return torch.baddbmm(self._critics["score"], onehot_KML, self._critics["classes"])
 
     def backward(self, passed: Passed, tops_KMF: Tensor) -> list[Tensor]:
-        """Return the slope of each row's score in what every layer puts out.
-
-        Args:
-            passed: The rows.
-            tops_KMF: Slopes in the features.
-        """
+        """Return the slope of each row's score in what every layer puts out."""
         slopes = [torch.unflatten(tops_KMF, 2, self._end) * passed.signs[-1]]
         for layer, signs in zip(self.layers[:0:-1], passed.signs[-2::-1], strict=True):
             slopes.insert(0, layer.back(slopes[0]) * signs)
         return slopes
 
     def to_images(self, first_slopes: Tensor) -> Tensor:
-        """Return slopes in the images: (K, M, D).
-
-        Args:
-            first_slopes: Slopes in what the first layer puts out.
-        """
+        """Return slopes in the images: (K, M, D)."""
         return self.layers[0].back(first_slopes).flatten(2)
 
     def tangent(self, signs: list[Tensor], directions_KMD: Tensor) -> tuple[list[Tensor], Tensor]:
-        """Return the inputs of each layer, and the features, that directions of images make.
-
-        Args:
-            signs: Of the rows that the directions start from.
-            directions_KMD: Directions.
-        """
+        """Return the inputs of each layer, and the features, that directions of images make."""
         inputs = []
         values = torch.unflatten(directions_KMD, 2, self._image)
         for layer, held in zip(self.layers, signs, strict=True):

@@ -49,11 +49,7 @@ class OwnRecords:
     mask_KM: Tensor
 
     def some(self, places: slice) -> OwnRecords:
-        """Return those of some extractors.
-
-        Args:
-            places: Which ones.
-        """
+        """Return those of some extractors."""
         return OwnRecords(
             pixels_KMD=self.pixels_KMD[places],
             labels_KM=self.labels_KM[places],
@@ -151,15 +147,7 @@ def ascend(
     extractors: Ensemble,
     data: tuple[OwnRecords, Generated],
 ) -> Ensemble:
-    """Return the extractors after one step of Adam that raises each one's loss.
-
-    Args:
-        shape: Sizes of each.
-        cost: The ground cost.
-        learning_rate: Of Adam.
-        extractors: Parameters and moments of all of them; unchanged.
-        data: Records of each, and generated images.
-    """
+    """Return the extractors after one step of Adam that raises each one's loss."""
     records, what = data
     names = list(extractors.critics)
     parts: list[tuple[Tensor, ...]] = []
@@ -180,12 +168,6 @@ def transport_gradients(
     data: tuple[OwnRecords, Generated],
 ) -> Iterator[Tensor]:
     """Yield the gradient of each extractor's loss with respect to all images.
-
-    Args:
-        shape: Sizes of each.
-        cost: The ground cost.
-        extractors: Parameters of all of them.
-        data: Records of each, and generated images.
 
     Yields:
         (k, N, D) for the extractors in their order, a public number of them at a time.

@@ -66,10 +66,6 @@ class OnlineSinkhorn:
     def first_gradient(self, first: WeightedPoints, second: WeightedPoints) -> Tensor:
         """Return dW / d(images of the first cloud).
 
-        Args:
-            first: N points.
-            second: M points.
-
         Returns:
             Rows (N, D) in the dtype of the images.
         """
@@ -79,10 +75,6 @@ class OnlineSinkhorn:
         self, first: WeightedPoints, second: WeightedPoints
     ) -> tuple[Tensor, Tensor]:
         """Return the gradients with respect to the images of both clouds.
-
-        Args:
-            first: N points.
-            second: M points.
 
         Returns:
             Rows (N, D) and rows (M, D).
@@ -108,9 +100,6 @@ class OnlineSinkhorn:
 
     def self_gradient(self, points: WeightedPoints) -> Tensor:
         """Return dW(points, points) / d(images), through both arguments.
-
-        Args:
-            points: N points, which are both clouds.
 
         Returns:
             Rows (N, D).

@@ -16,9 +16,6 @@ _PARTS = ("critics", "means", "squares")
 def pack_ensemble(ensemble: Ensemble) -> dict[str, Tensor]:
     """Return parameters, moments and the number of updates, as tensors of the processor.
 
-    Args:
-        ensemble: All critics.
-
     Returns:
         Tensors named `critics.weight0` and so on.
     """
@@ -35,9 +32,6 @@ def unpack_ensemble(tensors: Mapping[str, Tensor]) -> Ensemble:
 
     Args:
         tensors: Of `pack_ensemble`, perhaps among others.
-
-    Returns:
-        The same ensemble.
     """
     found: dict[str, dict[str, Tensor]] = {part: {} for part in _PARTS}
     for name, value in tensors.items():

@@ -41,12 +41,5 @@ def placed_update(
     ensemble: Ensemble,
     batches: Iterable[Minibatch],
 ) -> Ensemble:
-    """Return the ensemble after one step of Adam a batch, wherever that is computed.
-
-    Args:
-        shape: Sizes of each critic.
-        optimizer: How they learn.
-        ensemble: All of them.
-        batches: What they compare.
-    """
+    """Return the ensemble after one step of Adam a batch, wherever that is computed."""
     return _chosen.get("trainer", update)(shape, optimizer, ensemble, batches)

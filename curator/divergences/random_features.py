@@ -114,9 +114,6 @@ class FourierFeatures:
     def rows(self, inputs_ND: Tensor) -> Tensor:
         """Return the features of public inputs in ordinary floating point; differentiable.
 
-        Args:
-            inputs_ND: Rows of inputs.
-
         Returns:
             Rows (N, 2F) in the dtype of the inputs.
         """

@@ -81,14 +81,7 @@ class RayWorkers:
         ensemble: Ensemble,
         batches: Iterable[Minibatch],
     ) -> Ensemble:
-        """Return the ensemble after one step of Adam a batch: see `critic_training.update`.
-
-        Args:
-            shape: Sizes of each critic.
-            optimizer: How they learn.
-            ensemble: All of them.
-            batches: What they compare.
-        """
+        """Return the ensemble after one step of Adam a batch: see `critic_training.update`."""
         num_critics = len(ensemble.critics["score"])
         home = ensemble.critics["score"].device
         size = -(-num_critics // self._num_workers)

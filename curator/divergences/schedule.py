@@ -79,9 +79,6 @@ def published(diameter: float, reg: float) -> Schedule:
         diameter: D > 0, where the annealing starts.
         reg: Regularisation it ends at, in cost units.
 
-    Returns:
-        A schedule of averaged simultaneous updates.
-
     References:
         [cao:21], section 4; [feydy:20], algorithm 3.5.
     """

@@ -27,9 +27,6 @@ def masked_points(images_MD: Tensor, labels_M: Tensor, mask_M: Tensor) -> Weight
         images_MD: Private rows padded to the capacity.
         labels_M: Their class indices.
         mask_M: False marks padding.
-
-    Returns:
-        Points of total mass one.
     """
     kept_M = mask_M.to(images_MD.dtype)
     kept_M = torch.where(kept_M.sum() > 0, kept_M, torch.ones_like(kept_M))

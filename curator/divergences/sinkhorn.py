@@ -68,10 +68,6 @@ class DenseSinkhorn:
     def first_gradient(self, first: WeightedPoints, second: WeightedPoints) -> Tensor:
         """Return dW / d(images of the first cloud).
 
-        Args:
-            first: N points.
-            second: M points; padding rows change nothing.
-
         Returns:
             Rows (N, D) in the dtype of the images.
         """
@@ -83,10 +79,6 @@ class DenseSinkhorn:
         self, first: WeightedPoints, second: WeightedPoints
     ) -> tuple[Tensor, Tensor]:
         """Return the gradients with respect to the images of both clouds.
-
-        Args:
-            first: N points.
-            second: M points.
 
         Returns:
             Rows (N, D) and rows (M, D).
@@ -102,9 +94,6 @@ class DenseSinkhorn:
         """Return dW(points, points) / d(images), through both arguments.
 
         Averaged updates treat both clouds alike, so both arguments then contribute the same rows.
-
-        Args:
-            points: N points, which are both clouds.
 
         Returns:
             Rows (N, D).
@@ -176,9 +165,6 @@ def transport_cost(
         log_weights_N: Logarithms of the first cloud's weights.
         log_weights_M: Logarithms of the second cloud's weights.
         schedule: Temperatures and kinds of updates.
-
-    Returns:
-        A scalar, the entropic cost at convergence.
     """
     before = anneal(cost_NM, log_weights_N, log_weights_M, schedule)
     first_N = softmin(cost_NM.T, before.second_M, log_weights_M, schedule.reg)

@@ -16,10 +16,6 @@ from torch import Tensor
 def sliced_distance(rows_MK: Tensor, others_MK: Tensor) -> Tensor:
     """Return the mean over columns of the mean squared difference of sorted values.
 
-    Args:
-        rows_MK: Projections of one cloud.
-        others_MK: Projections of the other, on the same directions.
-
     Returns:
         A scalar, 0 for equal clouds.
 
@@ -31,10 +27,6 @@ def sliced_distance(rows_MK: Tensor, others_MK: Tensor) -> Tensor:
 
 def sliced_gradient(rows_MK: Tensor, others_MK: Tensor) -> Tensor:
     """Return the gradient of `sliced_distance` with respect to the first cloud's projections.
-
-    Args:
-        rows_MK: Projections of one cloud.
-        others_MK: Projections of the other, on the same directions.
 
     Returns:
         Values [M, K], finite for every finite input, ties and equal clouds too.

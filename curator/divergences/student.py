@@ -32,14 +32,6 @@ class Answered:
 def student_logits(shape: CriticShape, student: Parameters, asked: Questions) -> Tensor:
     """Return what the student says of questions: scores, or their differences in pairs.
 
-    Args:
-        shape: Sizes of the student.
-        student: Its parameters, without an axis of networks.
-        asked: N questions.
-
-    Returns:
-        N logits of yes.
-
     References:
         For pairs [bradley:52].
     """
@@ -52,14 +44,6 @@ def student_logits(shape: CriticShape, student: Parameters, asked: Questions) ->
 def student_loss(shape: CriticShape, student: Parameters, answered: Answered) -> Tensor:
     """Return the cross-entropy of the shares and what the student says.
 
-    Args:
-        shape: Sizes of the student.
-        student: Its parameters, without an axis of networks.
-        answered: What it learns from.
-
-    Returns:
-        A scalar.
-
     References:
         [jordon:19], algorithm 1.
     """
@@ -70,14 +54,7 @@ def student_loss(shape: CriticShape, student: Parameters, answered: Answered) ->
 def teach(
     shape: CriticShape, learning_rate: float, student: Ensemble, lessons: Iterable[Answered]
 ) -> Ensemble:
-    """Return the student after one step of Adam a lesson; the one that was given is unchanged.
-
-    Args:
-        shape: Sizes of the student.
-        learning_rate: Of Adam.
-        student: Parameters and moments, without an axis of networks.
-        lessons: What it learns from.
-    """
+    """Return the student after one step of Adam a lesson; the one that was given is unchanged."""
     for answered in lessons:
         network = {n: value.detach().requires_grad_() for n, value in student.critics.items()}
         with torch.enable_grad():
@@ -92,12 +69,6 @@ def student_gradients(
     shape: CriticShape, student: Parameters, images_ND: Tensor, onehot_NL: Tensor
 ) -> Tensor:
     """Return the gradients of minus the student's scores with respect to the images.
-
-    Args:
-        shape: Sizes of the student.
-        student: Its parameters.
-        images_ND: Generated images.
-        onehot_NL: Their labels.
 
     Returns:
         Rows (N, D).

@@ -47,9 +47,6 @@ def middles_of_winners(counts_QO: Tensor, reach: float) -> Tensor:
         counts_QO: Released counts.
         reach: C > 0; bins are equal parts of [-C, C].
 
-    Returns:
-        Q values.
-
     References:
         [long:21], algorithm 2, without its test of confidence.
     """

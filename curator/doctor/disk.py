@@ -49,11 +49,7 @@ class _Place:
 
 
 def disk(subject: Subject) -> Finding:
-    """Measure where the ledger's file and the file of its head are.
-
-    Args:
-        subject: Its folder and configuration name the places.
-    """
+    """Measure where the ledger's file and the file of its head are."""
     try:
         places = [_measure(path) for path in _places(subject)]
     except OSError as problem:

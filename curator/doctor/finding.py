@@ -28,32 +28,15 @@ class Finding:
 
 
 def well(words: str, **facts: object) -> Finding:
-    """Return that all is well.
-
-    Args:
-        words: What was found.
-        facts: The same, for programs.
-    """
+    """Return that all is well."""
     return Finding(state=State.OK, words=words, facts=facts)
 
 
 def attention(words: str, next_step: str, **facts: object) -> Finding:
-    """Return that somebody should look at it.
-
-    Args:
-        words: What was found.
-        next_step: What to do.
-        facts: The same, for programs.
-    """
+    """Return that somebody should look at it."""
     return Finding(state=State.ATTENTION, words=words, next_step=next_step, facts=facts)
 
 
 def fault(words: str, next_step: str, **facts: object) -> Finding:
-    """Return that the curator cannot serve as it is.
-
-    Args:
-        words: What was found.
-        next_step: What to do.
-        facts: The same, for programs.
-    """
+    """Return that the curator cannot serve as it is."""
     return Finding(state=State.FAULT, words=words, next_step=next_step, facts=facts)

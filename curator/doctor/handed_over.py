@@ -15,11 +15,7 @@ _MOST_NAMED: Final = 5
 
 
 def handed_over(subject: Subject) -> Finding:
-    """Look for credentials of others, by name; none is read.
-
-    Args:
-        subject: Whose folder it is.
-    """
+    """Look for credentials of others, by name; none is read."""
     if subject.folder is None:
         return well("no folder is named")
     found = sorted(str(path) for path in _left(subject.folder))

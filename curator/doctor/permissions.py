@@ -17,11 +17,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def configuration(subject: Subject) -> Finding:
-    """Say whether the configuration can be read.
-
-    Args:
-        subject: Has tried.
-    """
+    """Say whether the configuration can be read."""
     if subject.config_problem:
         return fault(
             subject.config_problem, "correct the key that is named; the checks below take defaults"
@@ -32,11 +28,7 @@ def configuration(subject: Subject) -> Finding:
 
 
 def permissions(subject: Subject) -> Finding:
-    """Look for files that are missing, and for those that others than their owner may use.
-
-    Args:
-        subject: Whose folder it is.
-    """
+    """Look for files that are missing, and for those that others than their owner may use."""
     folder = subject.folder
     if folder is None or not folder.root.is_dir():
         named = folder.root if folder else "nothing"

@@ -11,11 +11,7 @@ from curator.ledger.replication import Replication, replication_of
 
 
 def standbys(subject: Subject) -> Finding:
-    """Ask PostgreSQL about its standbys; a file has none.
-
-    Args:
-        subject: Its configuration says where the ledger is.
-    """
+    """Ask PostgreSQL about its standbys; a file has none."""
     location = subject.config.database
     if not location:
         return well("the ledger is a file, which has no standbys")
@@ -26,11 +22,7 @@ def standbys(subject: Subject) -> Finding:
 
 
 def judged(told: Replication) -> Finding:
-    """Return what a server's settings mean.
-
-    Args:
-        told: What it says of itself.
-    """
+    """Return what a server's settings mean."""
     facts = asdict(told)
     words = (
         f"PostgreSQL {told.version}, standbys {told.num_standbys}, synchronous_standby_names "

@@ -164,11 +164,7 @@ def new_entry(
 
 
 def listed(entry: Entry) -> ListedCaller:
-    """Return a caller as the steward sees it.
-
-    Args:
-        entry: Of the file.
-    """
+    """Return a caller as the steward sees it."""
     ends = entry.get("expires_at")
     return ListedCaller(
         name=str(entry["name"]),
@@ -180,10 +176,6 @@ def listed(entry: Entry) -> ListedCaller:
 
 def place_of(table: list[Entry], name: str) -> int:
     """Return where a caller is.
-
-    Args:
-        table: Of all callers.
-        name: Of the caller.
 
     Raises:
         NoSuchCaller: If there is none.

@@ -72,9 +72,6 @@ def issue_client_certificate(
         folder: Has ca.pem and ca.key.
         name: Of the caller, which becomes the subject.
         expires_at: When it ends; in a year by default.
-
-    Returns:
-        The certificate and its new key.
     """
     ends = expires_at or datetime.now(UTC) + timedelta(days=CLIENT_DAYS)
     ends = ends.replace(microsecond=0)

@@ -16,21 +16,12 @@ class PortUnavailable(RuntimeError):
 
 
 def address(host: str, port: int) -> str:
-    """Return an address as programs read it: a numeric one of IPv6 stands in brackets.
-
-    Args:
-        host: A name or a numeric address.
-        port: Of it.
-    """
+    """Return an address as programs read it: a numeric one of IPv6 stands in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def is_every_address(host: str) -> bool:
-    """Return whether a server of this host listens on every address of the machine.
-
-    Args:
-        host: A name or a numeric address, without brackets.
-    """
+    """Return whether a server of this host listens on every address of the machine."""
     try:
         return ip_address(host).is_unspecified
     except ValueError:

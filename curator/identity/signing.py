@@ -17,22 +17,14 @@ class SigningKey:
     """A key in a file that only the owner can read; made at first use."""
 
     def __init__(self, path: Path) -> None:
-        """Read the key, or make it.
-
-        Args:
-            path: The file.
-        """
+        """Read the key, or make it."""
         if not path.exists():
             raw = Ed25519PrivateKey.generate().private_bytes_raw()
             write_private(path, raw)
         self._key = Ed25519PrivateKey.from_private_bytes(path.read_bytes())
 
     def sign(self, message: bytes) -> bytes:
-        """Return a signature.
-
-        Args:
-            message: What to sign.
-        """
+        """Return a signature."""
         return self._key.sign(message)
 
     def public_key(self) -> bytes:

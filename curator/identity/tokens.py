@@ -134,9 +134,6 @@ class TokenTable:
             name: An existing caller, also a revoked one.
             expires_at: When the new token ends; None for never.
             hand_over: As for `add`.
-
-        Returns:
-            The new token.
         """
         token = secrets.token_urlsafe(32)
         proof = (Proof.TOKEN, _hash(token.encode()))
@@ -144,20 +141,11 @@ class TokenTable:
         return token
 
     def rotate_certificate(self, name: str, certificate: bytes, expires_at: datetime) -> None:
-        """Give a caller a new certificate; what it had ends at once.
-
-        Args:
-            name: An existing caller, also a revoked one.
-            certificate: DER; its subject is the name.
-            expires_at: When it ends.
-        """
+        """Give a caller a new certificate; what it had ends at once."""
         self._rotate(name, (Proof.CERTIFICATE, _hash(certificate)), expires_at)
 
     def revoke(self, name: str) -> bool:
         """End a caller's token or certificate at once; the name and its runs stay.
-
-        Args:
-            name: An existing caller.
 
         Returns:
             Whether there was one to end; if not, nothing is recorded.
@@ -175,27 +163,13 @@ class TokenTable:
         return tuple(listed(entry) for entry in self._file.read())
 
     def identify(self, authorization: str | None, certificate: bytes | None) -> Caller:
-        """Return who asks; where TLS has verified a certificate, it alone decides.
-
-        Args:
-            authorization: The value of the authorization header.
-            certificate: DER of the client certificate of the connection.
-
-        Returns:
-            The caller.
-        """
+        """Return who asks; where TLS has verified a certificate, it alone decides."""
         if certificate is not None:
             return self._known((Proof.CERTIFICATE, _hash(certificate)))
         return self.authenticate(authorization)
 
     def authenticate(self, authorization: str | None) -> Caller:
         """Return whose token it is.
-
-        Args:
-            authorization: The value of the authorization header.
-
-        Returns:
-            The caller.
 
         Raises:
             Unauthenticated: If there is no such token, or it has ended; the words never say why.
@@ -271,11 +245,7 @@ def _noted(entry: Entry) -> dict[str, str | None]:
 
 
 def token_digest(token: str) -> str:
-    """Return what is kept of a token.
-
-    Args:
-        token: As its caller sends it.
-    """
+    """Return what is kept of a token."""
     return _hash(token.encode("utf-8", "replace"))
 
 

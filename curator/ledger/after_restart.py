@@ -72,11 +72,7 @@ class Settling:
 
 
 def load_settled(connection: Connection) -> Settled:
-    """Return the server under which all have compared.
-
-    Args:
-        connection: In a transaction.
-    """
+    """Return the server under which all have compared."""
     text = connection.execute(select(meta.c.value).where(meta.c.key == _KEY)).scalar()
     return Settled(**json.loads(text)) if text else Settled()
 

@@ -133,11 +133,7 @@ class HeadAnchor:
             raise self.missing(seq)
 
     def missing(self, seq: int) -> LedgerRestored:
-        """Return the error that says what a ledger lacks and what to do.
-
-        Args:
-            seq: The number of the entry.
-        """
+        """Return the error that says what a ledger lacks and what to do."""
         msg = (
             f"this ledger does not have entry {seq} as {self._path} knows it: an older copy "
             "was put in its place, so spent budget may be missing. Put the right ledger back, "

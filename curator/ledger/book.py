@@ -106,9 +106,6 @@ class Book:
         Args:
             event: What is asked for, or what an entry says has happened.
             at: When, in UTC.
-
-        Returns:
-            The one data set or run that changed.
         """
         match event:
             case entries.DatasetRegistered():

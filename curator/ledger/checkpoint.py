@@ -49,9 +49,6 @@ class Checkpoint:
     def verify(self, connection: Connection) -> None:
         """Verify everything, from the checkpoint on if it fits.
 
-        Args:
-            connection: Reads one snapshot.
-
         Raises:
             ChainBroken: If the entries, or what is shown of them, were changed.
         """

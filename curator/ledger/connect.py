@@ -18,7 +18,7 @@ from curator.ledger.anchor import HeadAnchor
 from curator.ledger.migrations.upgrade import upgrade
 from curator.ledger.problems import LedgerFromTheFuture
 from curator.ledger.replication import warn_of_forgetful_failover
-from curator.ledger.store import Store
+from curator.ledger.transactions import Store
 
 
 def make_private_file(path: Path) -> None:
@@ -101,11 +101,7 @@ def create_tables(connection: Connection) -> None:
 
 
 def has_tables(location: str) -> bool:
-    """Return whether a PostgreSQL database holds a ledger, of whatever version.
-
-    Args:
-        location: Its URL.
-    """
+    """Return whether a PostgreSQL database holds a ledger, of whatever version."""
     store = Store(reader=postgres.reader_engine(postgres.database_url(location)))
     with closing(store), store.reading() as connection:
         return inspect_tables(connection).has_table(schema.meta.name)

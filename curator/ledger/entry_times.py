@@ -36,11 +36,7 @@ class EntryTimes:
         self._ticks = 0.0
 
     def begin(self, last: str | None) -> None:
-        """Compare the clock with the last entry of a ledger that was opened, if it has one.
-
-        Args:
-            last: Its time, as it was written.
-        """
+        """Compare the clock with the last entry of a ledger that was opened, if it has one."""
         if last is not None:
             self._last = datetime.fromisoformat(last)
             self._until = self._last + _IDLE

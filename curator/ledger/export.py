@@ -78,9 +78,6 @@ def verify_export(lines: Iterable[str]) -> CheckedExport:
     exactly the one that the integer costs give; each cost must be that of its event; and the
     second accountant must agree within 3e-3 and not find more than the ledger charged.
 
-    Args:
-        lines: The lines of the export.
-
     Returns:
         The head, which is to be compared with one that is known, and the totals.
 

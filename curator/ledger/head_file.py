@@ -47,9 +47,6 @@ class _Head(_Part):
 def checked_head(content: bytes | str) -> dict[str, Any]:
     """Return the file's values as they are, once they are known to be of the right kinds.
 
-    Args:
-        content: Of the file.
-
     Raises:
         ValueError: If they are not; the text names the first field that is wrong.
     """

@@ -19,33 +19,20 @@ _OURS = meta.c.key.startswith(_PREFIX, autoescape=True)
 
 
 def insert_objection(connection: Connection, note: Note) -> None:
-    """Say that this chain lacks what `note` knows.
-
-    Args:
-        connection: In a transaction.
-        note: What the objector knows.
-    """
+    """Say that this chain lacks what `note` knows."""
     key = f"{_PREFIX}{note.head[1]}"[:_KEY_LENGTH]
     connection.execute(delete(meta).where(meta.c.key == key))
     connection.execute(insert(meta).values(key=key, value=note.to_text()))
 
 
 def load_objections(connection: Connection) -> tuple[Note, ...]:
-    """Return what all objectors know.
-
-    Args:
-        connection: In a transaction.
-    """
+    """Return what all objectors know."""
     query = select(meta.c.value).where(_OURS).order_by(meta.c.key)
     return tuple(Note.from_text(text) for text in connection.execute(query).scalars())
 
 
 def delete_objections(connection: Connection) -> None:
-    """Forget all of them; only for what has counted them.
-
-    Args:
-        connection: In a transaction.
-    """
+    """Forget all of them; only for what has counted them."""
     connection.execute(delete(meta).where(_OURS))
 
 

@@ -14,7 +14,7 @@ from curator.accounting.rule import RULE_NAME, BudgetRule, epsilon_of_uses
 from curator.errors import DatasetPaused, DatasetRetired
 from curator.privacy.adjacency import Adjacency
 from curator.privacy.budget import Budget, BudgetNumbers
-from curator.privacy.event import check_num_steps
+from curator.privacy.event_numbers import check_num_steps
 
 ACCOUNTANT: Final = RULE_NAME
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, text
 
 from curator.ledger import postgres
-from curator.ledger.store import Store
+from curator.ledger.transactions import Store
 
 _logger = logging.getLogger(__name__)
 
@@ -43,9 +43,6 @@ class Replication:
 def replication_of(location: str) -> Replication:
     """Ask the server of a ledger.
 
-    Args:
-        location: The URL of the database.
-
     Raises:
         LedgerUnavailable: If it does not answer.
     """
@@ -58,11 +55,7 @@ def replication_of(location: str) -> Replication:
 
 
 def read_replication(connection: Connection) -> Replication:
-    """Ask over a connection of the ledger.
-
-    Args:
-        connection: In a transaction of PostgreSQL.
-    """
+    """Ask over a connection of the ledger."""
     settings = {
         name: str(connection.execute(text(f"SHOW {name}")).scalar_one())
         for name in ("synchronous_commit", "synchronous_standby_names")
@@ -82,11 +75,7 @@ def read_replication(connection: Connection) -> Replication:
 
 
 def warn_of_forgetful_failover(connection: Connection) -> None:
-    """Say in the log when the server has standbys for which no commit waits.
-
-    Args:
-        connection: In a transaction of PostgreSQL.
-    """
+    """Say in the log when the server has standbys for which no commit waits."""
     if read_replication(connection).may_forget:
         _logger.warning(
             "the ledger's database has standbys, and commits do not wait for them: a failover may "

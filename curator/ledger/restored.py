@@ -22,7 +22,7 @@ from curator.ledger.book import Book, Place, follow
 from curator.ledger.entries import CapLowered, SpendAdded, StatusSet, registration_from
 from curator.ledger.problems import LedgerConflict
 from curator.ledger.records import NOTHING, DatasetState, DatasetStatus
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 from curator.ledger.transitions import FOLLOWERS
 
 CLOSED_AS_RESTORED: Final = "closed: an older copy of the ledger was restored"

@@ -27,7 +27,7 @@ from curator.ledger.anchor import HOW_TO_ACCEPT, Head, HeadAnchor, Note
 from curator.ledger.file_identity import FileIdentity
 from curator.ledger.objections import delete_objections, insert_objection, refuse_objections
 from curator.ledger.problems import LedgerRestored
-from curator.ledger.store import Store
+from curator.ledger.transactions import Store
 
 T = TypeVar("T")
 
@@ -139,11 +139,7 @@ class WatchedStore:
             raise
 
     def lose(self, error: LedgerRestored) -> None:
-        """Write nothing any more; let the next start know it, and other replicas.
-
-        Args:
-            error: Says what is missing.
-        """
+        """Write nothing any more; let the next start know it, and other replicas."""
         if self._lost is not None:
             return
         self._lost = error
@@ -186,9 +182,6 @@ class WatchedStore:
 
     def _check(self, connection: Connection, known: Note) -> Head:
         """Check that the chain has all that is known of it.
-
-        Returns:
-            Its head.
 
         Raises:
             LedgerRestored: If it has not, or another replica says so.

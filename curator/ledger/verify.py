@@ -41,9 +41,6 @@ def verify_rows(connection: Connection, known: Known, watcher: Watcher | None = 
         known: What was verified before; it is used up.
         watcher: Is told of every entry that is replayed.
 
-    Returns:
-        What is verified now.
-
     Raises:
         ChainBroken: If an entry, a shown row, a total or a stored setup was changed.
     """

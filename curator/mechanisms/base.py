@@ -20,7 +20,7 @@ from curator.mechanisms.specification import (
     Specification,
     check_rows,
 )
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -109,10 +109,6 @@ def parse_mechanism(name: str, parameters_json: str, space: ImageSpace) -> Serve
 def read_specification(name: str, parameters_json: str) -> Specification:
     """Return the parameters of a run that is open, without making its mechanism.
 
-    Args:
-        name: Wire name.
-        parameters_json: As the ledger has them.
-
     Raises:
         MalformedRequest: If they do not fit, as after an earlier version.
 

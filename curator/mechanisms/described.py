@@ -21,7 +21,7 @@ from curator.errors import MalformedRequest
 from curator.mechanisms.catalogue import MECHANISMS, mechanism_names, read_specification
 from curator.mechanisms.specification import BoundedSpecification, Specification
 from curator.privacy.budget import Budget
-from curator.privacy.event import SamplingRate, check_dimension, check_num_steps
+from curator.privacy.event_numbers import SamplingRate, check_dimension, check_num_steps
 from curator.privacy.records import ImageSpace
 
 _OVERRIDABLE: Final = ("num_steps", "epsilon", "delta", "nominal_size", "dimension", "capacity")

@@ -48,7 +48,7 @@ from curator.mechanisms.specification import (
     refuse_beyond,
 )
 from curator.mechanisms.state_size import rows_bytes
-from curator.privacy.event import MAX_DIMENSION
+from curator.privacy.event_numbers import MAX_DIMENSION
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.records import ImageSpace, RecordBatch, Samples

@@ -191,9 +191,6 @@ class MeanEmbedding(ReleasedOnceMechanism):
 def feature_map(spec: MeanEmbeddingSpec, space: ImageSpace) -> FeatureMap:
     """Build the map of a specification.
 
-    Returns:
-        The map; it depends on these two alone.
-
     Raises:
         MalformedRequest: If the features are too many for images of this size.
 

@@ -68,9 +68,6 @@ def gather_shards(
         capacity: Public P; of the rows of a shard the first in stored order are kept.
         space: Public image space; a record of an unknown class is left out.
 
-    Returns:
-        The shards.
-
     Privacy:
         Adding or removing one unit changes one shard, arbitrarily, and no bit of any other: where a
         unit goes is a function of the unit, rows of a shard keep their stored order, and places are

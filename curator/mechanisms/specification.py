@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from curator.accounting.overflow import overflow_probability
 from curator.errors import MalformedRequest
-from curator.privacy.event import MAX_NOISE_MULTIPLIER, MIN_NOISE_MULTIPLIER, SamplingRate
+from curator.privacy.event_numbers import MAX_NOISE_MULTIPLIER, MIN_NOISE_MULTIPLIER, SamplingRate
 from curator.privacy.records import ImageSpace, Samples
 from curator.sanitizer.lattice import lattice_radius
 

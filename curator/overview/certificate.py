@@ -60,11 +60,7 @@ def issue_certificate(context: Context, state: RunState, signer: Signer) -> str:
 
 
 def canonical_bytes(statement: dict[str, Any]) -> bytes:
-    """Return what is signed.
-
-    Args:
-        statement: Of a certificate.
-    """
+    """Return what is signed."""
     return json.dumps(statement, sort_keys=True, separators=(",", ":")).encode()
 
 

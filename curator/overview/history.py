@@ -153,9 +153,6 @@ class History:
     def read(self, ledger: Ledger) -> bool:
         """Read what is new.
 
-        Args:
-            ledger: Always the same.
-
         Returns:
             Whether all of it is known; a newer curator may have written what this one cannot read.
         """
@@ -169,11 +166,7 @@ class History:
             return not self._is_stopped
 
     def points(self, dataset: str) -> tuple[Point, ...]:
-        """Return what was read of one data set, in the order of the ledger.
-
-        Args:
-            dataset: Its name.
-        """
+        """Return what was read of one data set, in the order of the ledger."""
         with self._lock:
             course = self._courses.get(dataset)
             return () if course is None else tuple(course.points)

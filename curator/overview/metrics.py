@@ -14,10 +14,6 @@ from curator.telemetry.counts import Sample, sample
 def measure(context: Context, *, is_ready: bool) -> tuple[Sample, ...]:
     """Return public facts about every data set, and whether the curator is well.
 
-    Args:
-        context: The collaborators.
-        is_ready: Whether the curator takes steps now.
-
     Returns:
         The samples; without those of the ledger if it cannot be read, and then it says so.
     """

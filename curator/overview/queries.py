@@ -28,11 +28,7 @@ class RunList:
 
 
 def list_datasets(context: Context) -> tuple[DatasetFacts, ...]:
-    """Return the public facts of every data set, also of those added since the start.
-
-    Args:
-        context: The collaborators.
-    """
+    """Return the public facts of every data set, also of those added since the start."""
     names = [state.registration.name for state in context.ledger.datasets()]
     found = []
     for name in names:
@@ -44,10 +40,6 @@ def list_datasets(context: Context) -> tuple[DatasetFacts, ...]:
 def describe_dataset(context: Context, name: str) -> DatasetFacts:
     """Return the public facts of one data set.
 
-    Args:
-        context: The collaborators.
-        name: Which one.
-
     Raises:
         UnknownDataset: If there is none of that name.
     """
@@ -57,10 +49,6 @@ def describe_dataset(context: Context, name: str) -> DatasetFacts:
 def report_budget(context: Context, name: str) -> Statement:
     """Return what is left of one data set.
 
-    Args:
-        context: The collaborators.
-        name: Which one.
-
     Raises:
         UnknownDataset: If there is none of that name.
     """
@@ -69,35 +57,18 @@ def report_budget(context: Context, name: str) -> Statement:
 
 
 def report_share(context: Context, caller: Caller, name: str) -> Account | None:
-    """Return what the caller has used of its own share of a data set, None without one.
-
-    Args:
-        context: The collaborators.
-        caller: Who asks.
-        name: Which data set.
-    """
+    """Return what the caller has used of its own share of a data set, None without one."""
     return context.ledger.share(name, caller.name)
 
 
 def report_spends(context: Context, caller: Caller, name: str) -> tuple[Spend, ...]:
-    """Return what each analyst that a caller may see has spent of a data set, each alone.
-
-    Args:
-        context: The collaborators.
-        caller: Who asks; an analyst sees the own numbers.
-        name: Which data set.
-    """
+    """Return what each analyst that a caller may see has spent of a data set, each alone."""
     owner = _owner(caller)
     return tuple(one for one in context.ledger.spends(name) if owner in {None, one.analyst})
 
 
 def spent_alone(context: Context, runs: Iterable[RunState]) -> dict[str, float]:
-    """Return the epsilon of each run as if it were the only one, by its id.
-
-    Args:
-        context: The collaborators.
-        runs: Of any data sets.
-    """
+    """Return the epsilon of each run as if it were the only one, by its id."""
     states: dict[str, DatasetState] = {}
     found = {}
     for run in runs:
@@ -108,12 +79,7 @@ def spent_alone(context: Context, runs: Iterable[RunState]) -> dict[str, float]:
 
 
 def policy_rules(context: Context, name: str) -> dict[str, str]:
-    """Return the steward's rules for a data set, as text by name.
-
-    Args:
-        context: The collaborators.
-        name: Which one.
-    """
+    """Return the steward's rules for a data set, as text by name."""
     return StewardPolicy.of(context.ledger.dataset(name)).rules()
 
 
@@ -129,12 +95,7 @@ def open_runs(context: Context, caller: Caller, dataset: str | None = None) -> t
 
 
 def list_runs(context: Context, caller: Caller) -> RunList:
-    """Return the runs that a caller may see: all that are open, and the last closed ones.
-
-    Args:
-        context: The collaborators.
-        caller: Who asks.
-    """
+    """Return the runs that a caller may see: all that are open, and the last closed ones."""
     ledger, analyst = context.ledger, _owner(caller)
     still = ledger.open_runs(analyst=analyst)
     closed = ledger.latest_runs(MOST_CLOSED, analyst, RunStatus.CLOSED)

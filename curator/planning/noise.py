@@ -89,12 +89,6 @@ def noise_that_would_do(
 ) -> float | None:
     """Return the least noise with which the rest of the budget affords so many steps.
 
-    Args:
-        limits: Of the caller on the data set.
-        parse: The mechanism with a noise multiplier.
-        num_steps: Declared steps.
-        guess: Where to look first.
-
     Returns:
         None if no noise is enough.
     """

@@ -14,11 +14,11 @@ from curator.planning.noise import noise_for, with_noise
 from curator.planning.pricing import Limits, Price
 from curator.planning.run_alone import epsilon_alone
 from curator.planning.table import MOST_POINTS, Axis, Grid, PlanPoint, plan_points
-from curator.privacy.event import check_num_steps
+from curator.privacy.event_numbers import check_num_steps
 from curator.service.caller import Caller
 from curator.service.context import Context
+from curator.service.declared_limits import check_policy
 from curator.service.fair_turns import working_for
-from curator.service.policy import check_policy
 from curator.service.step_limit import check_step_size
 from curator.service.steward_policy import StewardPolicy
 

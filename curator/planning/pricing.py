@@ -15,7 +15,7 @@ from curator.errors import MalformedRequest
 from curator.ledger.ledger import NOTHING, Account, DatasetState, DatasetStatus
 from curator.mechanisms.base import ServedMechanism
 from curator.privacy.budget import Budget
-from curator.privacy.event import MAX_STEPS
+from curator.privacy.event_numbers import MAX_STEPS
 from curator.privacy.facts import DatasetFacts
 from curator.service.caller import Caller
 from curator.service.context import Context
@@ -31,21 +31,13 @@ class Price:
 
     @classmethod
     def of(cls, mechanism: ServedMechanism) -> Self:
-        """Return the price of a mechanism.
-
-        Args:
-            mechanism: Built from a request.
-        """
+        """Return the price of a mechanism."""
         return cls(
             setup=event_cost(mechanism.setup_event()), step=event_cost(mechanism.step_event())
         )
 
     def times(self, num_steps: int) -> Cost:
-        """Return what a run of so many steps reserves.
-
-        Args:
-            num_steps: Declared steps.
-        """
+        """Return what a run of so many steps reserves."""
         return self.setup + self.step * num_steps
 
 
@@ -86,40 +78,22 @@ class Limits:
         )
 
     def affordable_steps(self, price: Price) -> int:
-        """Return the most steps that a run may declare; 0 when not even the first is affordable.
-
-        Args:
-            price: Of the run.
-        """
+        """Return the most steps that a run may declare; 0 when not even the first is affordable."""
         return self.by_policy(price, self.by_share(price, self.by_budget(price)))
 
     def by_budget(self, price: Price) -> int:
-        """Return the most steps that the rest of the data set's budget affords.
-
-        Args:
-            price: Of the run.
-        """
+        """Return the most steps that the rest of the data set's budget affords."""
         return self.rule.affordable_steps(self.reserved, price.setup, price.step, MAX_STEPS)
 
     def by_share(self, price: Price, at_most: int) -> int:
-        """Return the most steps, up to `at_most`, that the caller's share affords.
-
-        Args:
-            price: Of the run.
-            at_most: The steps wished for.
-        """
+        """Return the most steps, up to `at_most`, that the caller's share affords."""
         if self.share is None:
             return at_most
         reserved = self.share.reserved
         return self.share.rule.affordable_steps(reserved, price.setup, price.step, at_most)
 
     def by_policy(self, price: Price, at_most: int) -> int:
-        """Return the most steps, up to `at_most`, that the policy allows.
-
-        Args:
-            price: Of the run.
-            at_most: The steps wished for.
-        """
+        """Return the most steps, up to `at_most`, that the policy allows."""
         most = min(at_most, self.policy.max_steps or MAX_STEPS)
         alone = self.policy.epsilon_rule(self.registered)
         if alone is None:
@@ -127,12 +101,7 @@ class Limits:
         return alone.affordable_steps(NOTHING, price.setup, price.step, most)
 
     def epsilon_after(self, price: Price, num_steps: int) -> float:
-        """Return the data set's epsilon with the run's whole cost, by the ledger's rule.
-
-        Args:
-            price: Of the run.
-            num_steps: Declared steps.
-        """
+        """Return the data set's epsilon with the run's whole cost, by the ledger's rule."""
         return self.rule.spent_epsilon(self.reserved + price.times(num_steps))
 
     def steps_to(self, price: Price, epsilon: float) -> int:

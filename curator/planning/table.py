@@ -51,13 +51,7 @@ class Grid:
 def plan_points(
     limits: Limits, parse: Callable[[float], ServedMechanism], grid: Grid
 ) -> tuple[PlanPoint, ...]:
-    """Return the rows, in order of what differs.
-
-    Args:
-        limits: Of the caller on the data set.
-        parse: The mechanism with a noise multiplier.
-        grid: Which rows.
-    """
+    """Return the rows, in order of what differs."""
     match grid.axis:
         case Axis.STEPS:
             return tuple(_over_steps(limits, parse, grid))

@@ -98,9 +98,5 @@ class DatasetFacts(BaseModel):
 
 
 def is_rehearsal(name: str) -> bool:
-    """Whether a data set of this name is a rehearsal's.
-
-    Args:
-        name: Of a data set.
-    """
+    """Whether a data set of this name is a rehearsal's."""
     return name.startswith(REHEARSAL_PREFIX)

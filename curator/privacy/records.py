@@ -67,11 +67,7 @@ class Samples:
         return Samples(images_ND=self.images_ND, labels_N=self.labels_N, weights=digest)
 
     def equals(self, other: Samples) -> bool:
-        """Return whether another request asks for the same.
-
-        Args:
-            other: Validated too.
-        """
+        """Return whether another request asks for the same."""
         return (
             self.weights == other.weights
             and self.labels_N.equal(other.labels_N)

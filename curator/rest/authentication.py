@@ -28,12 +28,7 @@ _BEARER = Depends(
 
 
 def create_door(tokens: TokenTable, sessions: Sessions) -> Callable[..., None]:
-    """Return what every route depends on.
-
-    Args:
-        tokens: Who is known.
-        sessions: Of browsers.
-    """
+    """Return what every route depends on."""
 
     def door(request: Request, offered: HTTPAuthorizationCredentials | None = _BEARER) -> None:
         """Find out who asks, and whether they may, before anything of the request is read."""
@@ -56,11 +51,7 @@ def create_door(tokens: TokenTable, sessions: Sessions) -> Callable[..., None]:
 
 
 def caller_of(request: Request) -> Caller:
-    """Return who the door found.
-
-    Args:
-        request: That went through it.
-    """
+    """Return who the door found."""
     caller: Caller = request.state.caller
     return caller
 

@@ -43,11 +43,7 @@ class PeerProtocol(H11Protocol):
         self._end_after(_HEAD_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing more.
-
-        Args:
-            exc: Why it ended.
-        """
+        """Wait for nothing more."""
         self._end_after(None)
         super().connection_lost(exc)
 

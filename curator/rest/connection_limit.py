@@ -39,11 +39,7 @@ class CrowdedSocket(socket.socket):
         return counted, address
 
     def forget(self, ended: _Counted) -> None:
-        """Count a connection no more.
-
-        Args:
-            ended: Closed, or about to be.
-        """
+        """Count a connection no more."""
         with self._lock:
             self._open.pop(ended, None)
 

@@ -35,12 +35,7 @@ class Watched:
 
 
 def add_dashboard(app: FastAPI, watched: Watched) -> None:
-    """Add the page and the certificates of closed runs.
-
-    Args:
-        app: Without these routes.
-        watched: What is shown.
-    """
+    """Add the page and the certificates of closed runs."""
     context = watched.context
 
     @app.get("/dashboard", include_in_schema=False, response_model=None)
@@ -71,12 +66,7 @@ def add_dashboard(app: FastAPI, watched: Watched) -> None:
 
 
 def add_metrics(app: FastAPI, watched: Watched) -> None:
-    """Add the metrics, for the steward's and the auditor's credentials.
-
-    Args:
-        app: Without this route.
-        watched: What is measured.
-    """
+    """Add the metrics, for the steward's and the auditor's credentials."""
 
     @app.get("/metrics", include_in_schema=False, response_model=None)
     def get_metrics() -> Response:

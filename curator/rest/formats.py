@@ -12,30 +12,18 @@ ALL: Final = 0.995
 
 
 def epsilon(value: float) -> str:
-    """Return an epsilon with four digits after the point, as the refusals print it.
-
-    Args:
-        value: Finite or not.
-    """
+    """Return an epsilon with four digits after the point, as the refusals print it."""
     return f"{value:.4f}" if math.isfinite(value) else "infinite"
 
 
 def moment(value: datetime | str) -> str:
-    """Return a time in UTC to the second.
-
-    Args:
-        value: A time, or its text in the ledger.
-    """
+    """Return a time in UTC to the second."""
     at = datetime.fromisoformat(value) if isinstance(value, str) else value
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def count(value: int) -> str:
-    """Return a whole number with its thousands apart.
-
-    Args:
-        value: Any.
-    """
+    """Return a whole number with its thousands apart."""
     return f"{value:,}".replace(",", "\N{NO-BREAK SPACE}")
 
 

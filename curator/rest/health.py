@@ -10,12 +10,7 @@ from curator.rest.models import Readiness
 
 
 def add_health(app: FastAPI, is_ready: Callable[[], bool]) -> None:
-    """Add the two questions; no token is needed, and nothing is told.
-
-    Args:
-        app: That answers them.
-        is_ready: Whether the curator takes steps now.
-    """
+    """Add the two questions; no token is needed, and nothing is told."""
 
     @app.head("/healthz", include_in_schema=False)
     @app.get("/healthz", tags=["health"])
@@ -33,11 +28,7 @@ def add_health(app: FastAPI, is_ready: Callable[[], bool]) -> None:
 
 
 def create_health_app(is_ready: Callable[[], bool]) -> FastAPI:
-    """Build an application of nothing else, whose answers wait for nobody's requests.
-
-    Args:
-        is_ready: Whether the curator takes steps now.
-    """
+    """Build an application of nothing else, whose answers wait for nobody's requests."""
     app = FastAPI(title="Weir curator's health", openapi_url=None, docs_url=None, redoc_url=None)
     add_health(app, is_ready)
     return app

@@ -142,11 +142,7 @@ class Share(BaseModel):
 
     @classmethod
     def of(cls, account: Account | None) -> Share | None:
-        """Return the answer for one analyst, None without a share.
-
-        Args:
-            account: By the ledger.
-        """
+        """Return the answer for one analyst, None without a share."""
         if account is None:
             return None
         numbers = account.numbers(NOTHING)
@@ -170,11 +166,7 @@ class AnalystSpend(BaseModel):
 
     @classmethod
     def of(cls, spend: Spend) -> AnalystSpend:
-        """Return the answer for one analyst.
-
-        Args:
-            spend: By the ledger.
-        """
+        """Return the answer for one analyst."""
         spent, reserved = spend.spent_epsilon, spend.reserved_epsilon
         return cls(analyst=spend.analyst, spent=spent, reserved=reserved)
 

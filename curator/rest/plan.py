@@ -69,12 +69,7 @@ class PlanAnswer(BaseModel):
 
     @classmethod
     def of(cls, plan: Plan, mechanism: str) -> Self:
-        """Return the answer for one plan.
-
-        Args:
-            plan: By the service.
-            mechanism: Wire name.
-        """
+        """Return the answer for one plan."""
         return cls(
             dataset=plan.statement.dataset,
             mechanism=mechanism,
@@ -100,12 +95,7 @@ class PlanAnswer(BaseModel):
 
 
 def add_plan(app: FastAPI, context: Context) -> None:
-    """Add the route.
-
-    Args:
-        app: Without it.
-        context: The collaborators.
-    """
+    """Add the route."""
     body = {"content": {"application/json": {"schema": PlanQuestion.model_json_schema()}}}
 
     @app.post(

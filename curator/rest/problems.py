@@ -127,11 +127,7 @@ def _answer(problem: Problem, headers: dict[str, str]) -> JSONResponse:
 
 
 def document_problems(app: FastAPI) -> None:
-    """Let the schema say that every error of every route is a problem.
-
-    Args:
-        app: With all its routes.
-    """
+    """Let the schema say that every error of every route is a problem."""
 
     def schema() -> dict[str, Any]:
         if app.openapi_schema is None:

@@ -69,12 +69,6 @@ class Sessions:
     def caller(self, secret: str) -> Caller:
         """Return whose session it is.
 
-        Args:
-            secret: Of the session.
-
-        Returns:
-            The caller, as the table has it now.
-
         Raises:
             Unauthenticated: If there is no such session, or it or its token has ended.
         """
@@ -90,11 +84,7 @@ class Sessions:
             raise
 
     def end(self, secret: str) -> None:
-        """End a session, whether or not there is one.
-
-        Args:
-            secret: Of the session.
-        """
+        """End a session, whether or not there is one."""
         with self._lock:
             self._sessions.pop(_key(secret), None)
 

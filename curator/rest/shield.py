@@ -25,12 +25,7 @@ _PAGES = frozenset({"/", "/dashboard", "/sign-in", "/sign-out"})
 
 
 def add_shield(app: FastAPI, telemetry: Telemetry) -> None:
-    """Convert every exception to constant words, and tell of each finished request once.
-
-    Args:
-        app: With all its routes.
-        telemetry: Who is told.
-    """
+    """Convert every exception to constant words, and tell of each finished request once."""
 
     def on_curator_error(request: Request, error: Exception) -> Response:
         known = error if isinstance(error, CuratorError) else CuratorError()

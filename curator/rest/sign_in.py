@@ -21,12 +21,7 @@ _MOST_BYTES = 4096
 
 
 def add_sign_in(app: FastAPI, sessions: Sessions) -> None:
-    """Add the form and what it is sent to.
-
-    Args:
-        app: Without these routes.
-        sessions: Where they begin and end.
-    """
+    """Add the form and what it is sent to."""
 
     @app.get("/sign-in", include_in_schema=False, response_model=None)
     def get_form() -> Page:

@@ -37,10 +37,6 @@ class Room:
     def held(self, caller: Caller, num_bytes: int) -> Iterator[None]:
         """Count bytes while the block lasts.
 
-        Args:
-            caller: Whose they are.
-            num_bytes: How many.
-
         Raises:
             TooManyBytes: If there is no room for them, beside the caller's others.
         """

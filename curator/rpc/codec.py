@@ -37,9 +37,6 @@ def decode_step(
         facts: The data set's public facts.
         max_samples: Most rows of one step.
 
-    Returns:
-        The validated request.
-
     Raises:
         MalformedRequest: If a field is not valid; the detail names it and never echoes values.
     """
@@ -62,10 +59,6 @@ def decode_step(
 
 def encode_answer(run_id: str, answer: Answer) -> release_pb2.StepResponse:
     """Encode the reply to a step: nothing but a `Release` and public ledger facts.
-
-    Args:
-        run_id: The run.
-        answer: What the service made.
 
     Returns:
         The message; lattice integers as int32 when they fit, which depends on released values only.
@@ -94,9 +87,6 @@ def encode_facts(
         facts: What the steward declared; `max_size` stays with the steward.
         max_samples: Most rows of one step.
         rules: Of the steward's policy.
-
-    Returns:
-        The message.
     """
     return dataset_pb2.DatasetFacts(
         dataset=facts.name,
@@ -132,9 +122,6 @@ def encode_statement(
     Args:
         statement: By the ledger.
         share: The caller's own cap, if there is one.
-
-    Returns:
-        The message.
     """
     message = budget_pb2.BudgetStatement(
         dataset=statement.dataset,
@@ -167,9 +154,6 @@ def encode_run(
         next_step: What the holder expects next.
         statement: Of the run's data set.
         certificate: Of a closed run, else empty.
-
-    Returns:
-        The message.
     """
     is_open = state.status is RunStatus.OPEN
     return run_pb2.RunState(

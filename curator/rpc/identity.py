@@ -55,12 +55,6 @@ class KnownCallers:
     def caller(self, credentials: Credentials) -> Caller:
         """Return whose credentials these are; on a connection with a certificate, it decides.
 
-        Args:
-            credentials: Of one call.
-
-        Returns:
-            The caller.
-
         Raises:
             Unauthenticated: If they are missing, unknown, or no longer valid.
         """

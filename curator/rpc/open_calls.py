@@ -42,9 +42,6 @@ class OpenCalls:
     def counted(self, caller: Caller) -> Iterator[None]:
         """Count a call while it is open.
 
-        Args:
-            caller: Whose it is.
-
         Raises:
             TooManyCalls: If the caller has too many open, for itself or beside the others.
         """

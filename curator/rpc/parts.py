@@ -24,11 +24,7 @@ _UNFIT: Final = (
 
 
 def seconds_for(num_bytes: int) -> float:
-    """Return how long the other side may take to send or to take so many bytes.
-
-    Args:
-        num_bytes: How many.
-    """
+    """Return how long the other side may take to send or to take so many bytes."""
     return PAUSE_SECONDS + num_bytes / SLOWEST
 
 
@@ -62,9 +58,6 @@ class Parts:
         self, messages: Iterator[release_pb2.StepRequest]
     ) -> Generator[release_pb2.StepRequest]:
         """Yield whole requests.
-
-        Args:
-            messages: Requests and pieces of requests as they come.
 
         Raises:
             MalformedRequest: If pieces do not make a request, or one that is too large.

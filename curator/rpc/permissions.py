@@ -35,10 +35,6 @@ PERMISSIONS: Final[dict[str, frozenset[Role]]] = {
 def require_permission(method: str, role: Role) -> None:
     """Check that a role may call a method, whether or not there is such a method.
 
-    Args:
-        method: Full name, as on the wire.
-        role: Of the caller.
-
     Raises:
         NotPermitted: If it may not; the words never say why.
     """

@@ -22,9 +22,6 @@ _AXES: Final[Mapping[int, Axis]] = {
 def decode_plan_request(request: run_pb2.PlanRunRequest) -> PlanRequest:
     """Decode a question about a run.
 
-    Args:
-        request: As received.
-
     Returns:
         The use case's request.
 
@@ -51,14 +48,7 @@ def decode_plan_request(request: run_pb2.PlanRunRequest) -> PlanRequest:
 
 
 def encode_plan(plan: Plan) -> run_pb2.Plan:
-    """Encode a plan.
-
-    Args:
-        plan: By the service.
-
-    Returns:
-        The message.
-    """
+    """Encode a plan."""
     return run_pb2.Plan(
         num_steps=plan.num_steps,
         affordable_steps=plan.affordable_steps,

@@ -14,15 +14,7 @@ _INT32 = range(-(2**31), 2**31)
 
 
 def encode_release(state: RunState, release: Release) -> release_pb2.DownloadReleaseResponse:
-    """Encode the one release of a run: nothing but a `Release` and what the run was opened with.
-
-    Args:
-        state: By the ledger.
-        release: Of that run.
-
-    Returns:
-        The message.
-    """
+    """Encode the one release of a run: nothing but a `Release` and what the run was opened with."""
     message = release_pb2.DownloadReleaseResponse(
         run_id=state.run_id,
         dataset=state.dataset,

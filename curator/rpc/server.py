@@ -59,11 +59,7 @@ class RpcServer:
             self.health.set(service, health_pb2.HealthCheckResponse.SERVING)
 
     def set_serving(self, *, serving: bool) -> None:
-        """Tell load balancers whether steps can be taken now; nothing comes back after a drain.
-
-        Args:
-            serving: Whether they can.
-        """
+        """Tell load balancers whether steps can be taken now; nothing comes back after a drain."""
         known = health_pb2.HealthCheckResponse
         for service in ("", _SERVICE):
             self.health.set(service, known.SERVING if serving else known.NOT_SERVING)
@@ -92,9 +88,6 @@ def create_server(
         authenticator: Who may call.
         signer: Signs privacy certificates.
         config: Where and how to listen; port 0 takes a free one.
-
-    Returns:
-        The bound server.
 
     Raises:
         PortUnavailable: If a port or the socket cannot be bound.

@@ -46,11 +46,7 @@ Metadata = dict[str, str | bytes]
 
 
 def caller_of(context: grpc.ServicerContext) -> Caller:
-    """Return who the shield found for this call.
-
-    Args:
-        context: Of a call that went through the shield.
-    """
+    """Return who the shield found for this call."""
     caller: Caller = context.weir_caller  # type: ignore[attr-defined]
     return caller
 
@@ -91,13 +87,6 @@ class Shield(grpc.ServerInterceptor):  # type: ignore[type-arg]
         its answer waits in gRPC's memory for whoever does not take it. A handler of iterators runs
         at once and is told when an answer was taken, so here nobody is waited for who is not
         known, permitted and counted. On the wire they are the same.
-
-        Args:
-            continuation: The next interceptor, or the servicer.
-            handler_call_details: Method and metadata.
-
-        Returns:
-            The wrapped handler.
         """
         method = str(handler_call_details.method)
         handler = continuation(handler_call_details)

@@ -39,11 +39,7 @@ STATUS: dict[type[errors.CuratorError], grpc.StatusCode] = {
 
 
 def status_code(error: errors.CuratorError) -> grpc.StatusCode:
-    """Return the code of an error, or of its nearest ancestor in the table.
-
-    Args:
-        error: What happened.
-    """
+    """Return the code of an error, or of its nearest ancestor in the table."""
     return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
 
 
@@ -53,9 +49,6 @@ def encode_refusal(error: errors.CuratorError, request_id: str) -> refusal_pb2.R
     Args:
         error: What happened, in public words.
         request_id: So that the steward can find the log line.
-
-    Returns:
-        The message.
     """
     refusal = refusal_pb2.Refusal(
         reason=error.reason,
@@ -82,11 +75,7 @@ def encode_refusal(error: errors.CuratorError, request_id: str) -> refusal_pb2.R
 
 
 def status_text(error: errors.CuratorError) -> str:
-    """Return the status message: reason, constant words, public detail, what to do next.
-
-    Args:
-        error: What happened.
-    """
+    """Return the status message: reason, constant words, public detail, what to do next."""
     detail = error.public_detail
     shown = f" ({detail})" if detail else ""
     return f"{error.reason}: {error.public_message}{shown} {error.remedy}"

@@ -21,10 +21,6 @@ def decode_features(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Decode features of public images, and give every row the label 0.
 
-    Args:
-        message: As received.
-        max_samples: Most rows of one step.
-
     Returns:
         float32 [rows, features], and int64 [rows].
 

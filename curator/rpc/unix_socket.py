@@ -23,10 +23,6 @@ _OWNER_ONLY: Final = 0o177  # mask of the permissions that others would get
 def bind_unix_socket(path: Path, bind: Callable[[str], int]) -> None:
     """Bind a socket, never open to others, in place of one that a killed process left.
 
-    Args:
-        path: Absolute path of the socket.
-        bind: Binds an address in the words of gRPC.
-
     Raises:
         PortUnavailable: If something else is at the path, nothing can be bound there, or others
             could put a socket of theirs there: analysts would send it no token.
@@ -52,11 +48,7 @@ def bind_unix_socket(path: Path, bind: Callable[[str], int]) -> None:
 
 
 def remove_unix_socket(path: Path) -> None:
-    """Remove a socket that is no longer served.
-
-    Args:
-        path: As it was bound.
-    """
+    """Remove a socket that is no longer served."""
     if _is_socket(path):
         path.unlink()
 

@@ -57,9 +57,6 @@ def largest_entry() -> int:
 def direction_slack(dimension: int) -> float:
     """Return c such that rows divided by 1 + c cost no more than on exactly uniform directions.
 
-    Args:
-        dimension: Coordinates of a row.
-
     Returns:
         About 1.9e-5 sqrt(dimension).
 
@@ -83,9 +80,6 @@ def draw_directions(dimension: int, num_directions: int, noise: NoiseSource) -> 
         dimension: Coordinates of a row.
         num_directions: How many.
         noise: Randomness; three words an entry, and two for each word that does not decide.
-
-    Returns:
-        The directions.
 
     Privacy:
         They may be published: the charge lets everyone know them. What it needs is that the rows

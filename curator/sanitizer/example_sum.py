@@ -18,7 +18,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from curator.privacy.event import check_noise_multiplier
+from curator.privacy.event_numbers import check_noise_multiplier
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.records import RecordBatch

@@ -71,9 +71,6 @@ def one_sided_cdf(std: int = _STD, bits: int = _TABLE_BITS) -> tuple[int, ...]:
 def inversion_entries(std: int = _STD) -> list[int]:
     """Return the 191-bit boundaries: |X| is the number of them not above a uniform number.
 
-    Args:
-        std: Parameter of the law.
-
     Returns:
         Increasing integers below 2^191; boundaries that no number reaches are left out.
     """

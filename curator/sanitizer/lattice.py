@@ -12,7 +12,7 @@ import math
 import torch
 from torch import Tensor
 
-from curator.privacy.event import check_noise_multiplier
+from curator.privacy.event_numbers import check_noise_multiplier
 
 LATTICE_VARIANCE = 512**2 * 16385  # the sampler of gaussian.py: 128 * X1 + X2, std of X 512
 LATTICE_STD = math.sqrt(LATTICE_VARIANCE)

@@ -13,9 +13,6 @@ from curator.privacy.release import FloatBlock, LatticeBlock, Release
 def release_values(release: Release) -> Tensor:
     """Return the released numbers.
 
-    Args:
-        release: Any release.
-
     Returns:
         float64 values, the blocks joined along the first axis.
     """
@@ -65,10 +62,6 @@ def post_process(released: Release, function: Callable[[Tensor], Tensor]) -> Rel
 
 def join_releases(first: Release, second: Release) -> Release:
     """Put two releases into one, block after block.
-
-    Args:
-        first: What the sanitizer made.
-        second: Likewise; rows as wide.
 
     Returns:
         All blocks.

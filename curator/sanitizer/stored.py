@@ -15,9 +15,6 @@ _VERSION = 1
 def encode_release(release: Release) -> bytes:
     """Serialise a release exactly.
 
-    Args:
-        release: What the sanitizer made.
-
     Returns:
         One JSON header line, then the blocks' bytes (int64 or float32, little-endian).
     """
@@ -40,9 +37,6 @@ def decode_release(data: bytes) -> Release:
 
     Args:
         data: The bytes that were kept.
-
-    Returns:
-        The same release, bit for bit.
 
     Raises:
         ValueError: If the bytes are damaged.

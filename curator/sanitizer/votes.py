@@ -17,7 +17,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from curator.privacy.event import check_noise_multiplier
+from curator.privacy.event_numbers import check_noise_multiplier
 from curator.privacy.noise import NoiseSource
 from curator.privacy.release import LatticeBlock, Release
 from curator.sanitizer.averaged import FINE_STD, fine_noise
@@ -62,10 +62,6 @@ class Ballot:
 
 def count_scale(ballot: Ballot, noise_multiplier: float) -> int:
     """Return the largest integer by which counts may be multiplied before noise of `FINE_STD`.
-
-    Args:
-        ballot: What is asked.
-        noise_multiplier: Noise standard deviation over the sensitivity.
 
     Returns:
         s >= 1 with FINE_STD / (s sqrt(squared_sensitivity)) >= noise_multiplier, in exact integers.

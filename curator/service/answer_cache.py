@@ -46,7 +46,7 @@ class _Kept:
 
 
 @final
-class KeptAnswers:
+class AnswerCache:
     """Knows which claims of each analyst are kept, the oldest first."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:

@@ -51,11 +51,6 @@ def release_gradient(context: Context, caller: Caller, request: StepRequest) -> 
 
     The computation outlives the request; nothing private is read before the charge is durable.
 
-    Args:
-        context: The collaborators.
-        caller: Who asks.
-        request: The decoded, validated request.
-
     Returns:
         The answer of this step; a repeated request gets the same future.
 

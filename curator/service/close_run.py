@@ -19,11 +19,6 @@ CLOSED_BY_STEWARD = "closed by the steward"
 def close_run(context: Context, caller: Caller, run_id: str) -> RunState:
     """Close a run; closing a closed run changes nothing.
 
-    Args:
-        context: The collaborators.
-        caller: The owner of the run, or the steward.
-        run_id: Which run.
-
     Returns:
         The ledger's record after closing.
 
@@ -45,11 +40,6 @@ def close_run(context: Context, caller: Caller, run_id: str) -> RunState:
 
 def end_run(context: Context, state: RunState, reason: str) -> None:
     """End an open run, whoever asked for it.
-
-    Args:
-        context: The collaborators.
-        state: The run as the ledger has it.
-        reason: Told to its owner.
 
     Raises:
         LedgerUnavailable: If the closing may not be durable.

@@ -14,12 +14,12 @@ from curator.errors import DatasetOutOfService, DatasetRetired, Refusal, Unknown
 from curator.ledger.ledger import Ledger
 from curator.privacy.facts import DatasetFacts
 from curator.privacy.noise import NoiseSource
-from curator.service.answer_cache import KeptAnswers
+from curator.service.answer_cache import AnswerCache
 from curator.service.fair_turns import FairTurns
 from curator.service.in_turn import InTurn
 from curator.service.live_run import LiveRun
+from curator.service.releases_in_progress import Setups
 from curator.service.response_slot import WHEN_READY, ResponseSlot
-from curator.service.setups import Setups
 from curator.service.step_rate import StepRates
 from curator.state.folder import StateFolder
 from curator.telemetry.requests import Telemetry
@@ -81,7 +81,7 @@ class Context:
     monotonic: Callable[[], float] = time.monotonic
     telemetry: Telemetry = field(default_factory=Telemetry)
     live_runs: dict[str, LiveRun] = field(default_factory=dict)
-    kept: KeptAnswers = field(default_factory=KeptAnswers)
+    kept: AnswerCache = field(default_factory=AnswerCache)
     setups: Setups = field(default_factory=Setups)
     stopped: dict[str, type[Refusal]] = field(default_factory=dict)  # data sets, at once
     runs_lock: threading.Lock = field(default_factory=threading.Lock)
@@ -104,12 +104,6 @@ class Context:
 
     def served(self, name: str) -> ServedDataset:
         """Return a data set.
-
-        Args:
-            name: As the caller gave it.
-
-        Returns:
-            The data set.
 
         Raises:
             UnknownDataset: If there is none of that name.
@@ -137,11 +131,7 @@ class Context:
         self.served(name).check_in_service()
 
     def is_in_service(self, name: str) -> bool:
-        """Return whether nothing that is stored of a data set is known to be damaged.
-
-        Args:
-            name: The data set.
-        """
+        """Return whether nothing that is stored of a data set is known to be damaged."""
         dataset = self.datasets.get(name)
         return dataset is None or dataset.is_in_service
 
@@ -152,9 +142,6 @@ class Context:
 
     def records_of(self, name: str) -> PrivateRecords:
         """Return a data set's records.
-
-        Args:
-            name: The data set.
 
         Raises:
             DatasetRetired: If they were erased.

@@ -14,21 +14,13 @@ from curator.service.caller import Caller
 from curator.service.context import Context
 from curator.service.live_run import LiveRun
 from curator.service.steward_policy import StewardPolicy
-from curator.state.in_memory import HeldState
+from curator.state.in_memory import StateInMemory
 
 _RUN_ID = re.compile(r"[0-9a-f]{32}")  # as open_run makes them; nothing else meets a database
 
 
 def run_of(context: Context, caller: Caller, run_id: str) -> RunState:
     """Return the ledger's record of a run.
-
-    Args:
-        context: The collaborators.
-        caller: Who asks.
-        run_id: Which run.
-
-    Returns:
-        The run as the ledger has it.
 
     Raises:
         UnknownRun: If there is none, or it is another analyst's; the words are the same.
@@ -43,11 +35,6 @@ def run_of(context: Context, caller: Caller, run_id: str) -> RunState:
 
 def facts_of_run(context: Context, caller: Caller, run_id: str) -> DatasetFacts:
     """Return the public facts of a run's data set, without asking the ledger for a live run.
-
-    Args:
-        context: The collaborators.
-        caller: The owner of the run.
-        run_id: Which run.
 
     Returns:
         The facts that a step's tensors are checked against.
@@ -124,10 +111,6 @@ def _adopt(context: Context, state: RunState) -> LiveRun:
 def make_live(context: Context, state: RunState) -> LiveRun:
     """Build the holder's state of a run from the ledger's record.
 
-    Args:
-        context: The collaborators.
-        state: A run that this process holds.
-
     Returns:
         The live run, with its kept release if it has one.
     """
@@ -154,9 +137,9 @@ def make_live(context: Context, state: RunState) -> LiveRun:
     )
 
 
-def _held(context: Context, state: RunState) -> HeldState | None:
+def _held(context: Context, state: RunState) -> StateInMemory | None:
     """Return what holds a run's private state, None if it was lost."""
     if context.states is not None:
         kept = context.states.open(state)
-        return None if kept is None else HeldState(state.used, kept)
-    return None if state.used else HeldState(0)
+        return None if kept is None else StateInMemory(state.used, kept)
+    return None if state.used else StateInMemory(0)

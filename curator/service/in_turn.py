@@ -45,14 +45,6 @@ class InTurn(Executor):
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Run the work now, or when its turn comes.
 
-        Args:
-            fn: The work.
-            *args: Of the work.
-            **kwargs: Of the work.
-
-        Returns:
-            A future that is done.
-
         Raises:
             RuntimeError: If the executor was shut down.
         """

@@ -13,7 +13,7 @@ from curator.privacy.facts import DatasetFacts
 from curator.privacy.records import Samples
 from curator.privacy.release import Release
 from curator.service.steward_policy import StewardPolicy
-from curator.state.in_memory import HeldState
+from curator.state.in_memory import StateInMemory
 
 KEPT_ANSWERS = 16
 KEPT_BYTES = 64 << 20
@@ -83,7 +83,7 @@ class LiveRun:
     mechanism: ServedMechanism
     policy: StewardPolicy  # as of the last block; the ledger's transactions see it at once
     released: Release | None = None  # of a mechanism that releases once
-    held: HeldState | None = None  # of a mechanism that keeps a state
+    held: StateInMemory | None = None  # of a mechanism that keeps a state
     closed: bool = False
     relinquished: bool = False  # open, and not this process's any more
     touched_at: float = 0.0  # monotonic seconds of the last claim
@@ -98,10 +98,6 @@ class LiveRun:
 
         As many are kept as an analyst may have on their way, or fewer of very large requests. What
         all runs of an analyst keep is bounded elsewhere.
-
-        Args:
-            step: The claimed step.
-            claim: What was asked.
         """
         self.claims[step] = claim
         most = max(2, min(KEPT_ANSWERS, KEPT_BYTES // max(1, claim.num_bytes)))

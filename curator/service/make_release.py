@@ -72,13 +72,7 @@ def make_release(context: Context, live: LiveRun, mechanism: ReleasedOnceMechani
 
 
 def give_up(context: Context, live: LiveRun, reason: str) -> None:
-    """Close a run that has no release; it stays open if the ledger fails, until it is adopted.
-
-    Args:
-        context: The collaborators.
-        live: The run.
-        reason: Told to its owner.
-    """
+    """Close a run that has no release; it stays open if the ledger fails, until it is adopted."""
     live.closed = True
     context.live_runs.pop(live.run_id, None)
     with suppress(CuratorError):

@@ -15,14 +15,14 @@ from curator.errors import (
 from curator.ledger.ledger import RunOpening, RunState
 from curator.mechanisms.base import Kind, ReleasedOnceMechanism
 from curator.mechanisms.catalogue import canonical_json, parse_mechanism
-from curator.privacy.event import check_num_steps
+from curator.privacy.event_numbers import check_num_steps
 from curator.service.caller import Caller
 from curator.service.context import Context
+from curator.service.declared_limits import check_policy
 from curator.service.fair_turns import working_for
 from curator.service.find_run import make_live, run_of
 from curator.service.live_run import LiveRun
 from curator.service.make_release import give_up, make_release
-from curator.service.policy import check_policy
 from curator.service.state_limit import check_state
 from curator.service.step_limit import check_step_size
 from curator.service.steward_policy import StewardPolicy
@@ -43,11 +43,6 @@ class RunRequest:
 
 def open_run(context: Context, caller: Caller, request: RunRequest) -> RunState:
     """Open a run, or return the one that the same key opened before.
-
-    Args:
-        context: The collaborators.
-        caller: Who asks.
-        request: What is asked.
 
     Returns:
         The ledger's record of the run.

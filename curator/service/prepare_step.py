@@ -8,12 +8,7 @@ from curator.service.context import Context
 
 
 def prepare_step(context: Context, run_id: str) -> None:
-    """Draw noise and the sample of the next step; nothing private is read, nothing is charged.
-
-    Args:
-        context: The collaborators.
-        run_id: A run that was just answered.
-    """
+    """Draw noise and the sample of the next step; nothing private is read, nothing is charged."""
     context.draw_noise_ahead()
     live = context.live_runs.get(run_id)
     if live is None or live.used >= live.num_steps:

@@ -20,9 +20,6 @@ WORDS: Final = (
 def check_not_mixed(names: Iterable[str]) -> None:
     """Check that one ledger holds rehearsals only, or none.
 
-    Args:
-        names: Of all its data sets.
-
     Raises:
         LedgerConflict: If there are both kinds.
     """

@@ -11,11 +11,6 @@ from curator.service.find_run import live_run, run_of
 def resume_run(context: Context, caller: Caller, run_id: str) -> tuple[RunState, int]:
     """Return a run and the step that is expected next.
 
-    Args:
-        context: The collaborators.
-        caller: Who asks.
-        run_id: Which run.
-
     Returns:
         The ledger's record, and the next step; for a closed run the step after the last used one.
 

@@ -14,10 +14,6 @@ _ENVELOPE_BYTES: Final = 4096  # of a request, around its numbers
 def check_step_size(context: Context, mechanism: ServedMechanism) -> None:
     """Refuse a run whose steps would all be refused for their size.
 
-    Args:
-        context: With the limits of this curator.
-        mechanism: Of the run.
-
     Raises:
         MalformedRequest: If a step has too many rows, or too many bytes.
     """

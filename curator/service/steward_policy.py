@@ -11,7 +11,7 @@ from curator.accounting.cost import Cost
 from curator.accounting.rule import BudgetRule
 from curator.errors import PolicyRefused
 from curator.ledger.records import DatasetState, RunOpening, allotment_rule
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 from curator.validation_errors import in_plain_words
 
 if TYPE_CHECKING:
@@ -49,11 +49,7 @@ class StewardPolicy(BaseModel):
 
     @classmethod
     def of(cls, state: DatasetState) -> Self:
-        """Return the policy of a data set.
-
-        Args:
-            state: As the ledger has it.
-        """
+        """Return the policy of a data set."""
         return cls.model_validate_json(state.policy_json)
 
     def to_text(self) -> str:
@@ -71,9 +67,6 @@ class StewardPolicy(BaseModel):
     def changed(self, rules: dict[str, object]) -> StewardPolicy:
         """Return the policy with some rules set, or cleared with None.
 
-        Args:
-            rules: New values by name.
-
         Raises:
             ValueError: If a name is unknown or a value is not valid; the text says which.
         """
@@ -90,10 +83,6 @@ class StewardPolicy(BaseModel):
 
     def check_mechanism(self, name: str, mechanism: ServedMechanism) -> None:
         """Refuse a mechanism whose parameters break a rule.
-
-        Args:
-            name: Its wire name.
-            mechanism: Built from the request.
 
         Raises:
             PolicyRefused: With the rule and its number.
@@ -123,9 +112,6 @@ class StewardPolicy(BaseModel):
 
     def check_rows(self, rows: int) -> None:
         """Refuse a step with too many images.
-
-        Args:
-            rows: Of the step.
 
         Raises:
             PolicyRefused: With the rule and its number.

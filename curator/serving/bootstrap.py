@@ -28,7 +28,7 @@ from curator.identity.listen import TlsFiles
 from curator.identity.tokens import TokenTable
 from curator.ledger.checkpoint import Checkpoint
 from curator.ledger.problems import HolderLost
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 from curator.overview.history import History
 from curator.rest.app import create_app
 from curator.rest.health import create_health_app
@@ -139,9 +139,6 @@ def create_curator(
         config: The steward's configuration.
         insecure_loopback: Serve without TLS, on loopback addresses only.
 
-    Returns:
-        A curator ready to run.
-
     Raises:
         InsecureOutsideLoopback: If TLS is switched off for an address that is not loopback.
     """
@@ -237,11 +234,7 @@ def create_curator(
 
 
 def drain_on_signals(curator: Curator) -> None:
-    """Drain on SIGTERM and SIGINT.
-
-    Args:
-        curator: To be taken down.
-    """
+    """Drain on SIGTERM and SIGINT."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: curator.draining.set())
 

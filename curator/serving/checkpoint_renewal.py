@@ -14,7 +14,7 @@ from typing import final
 from curator.errors import LedgerUnavailable
 from curator.ledger.checkpoint import Checkpoint
 from curator.ledger.problems import ChainBroken
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 from curator.overview.history import History
 
 _logger = logging.getLogger(__name__)
@@ -25,13 +25,7 @@ class Renewal:
     """Verifies the ledger again when a tenth of it is new."""
 
     def __init__(self, ledger: SqlLedger, path: Path, known: Checkpoint) -> None:
-        """Begin with what the start used.
-
-        Args:
-            ledger: That is open.
-            path: Of the checkpoint.
-            known: By which the ledger was opened.
-        """
+        """Begin with what the start used."""
         self._ledger = ledger
         self._path = path
         self._known = known

@@ -8,7 +8,7 @@ from typing import Self, final
 from curator.config import CuratorConfig
 from curator.ledger.lease import Lease
 from curator.ledger.problems import HolderLost
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 
 
 @final

@@ -13,7 +13,7 @@ from curator.errors import UnknownDataset
 from curator.folder import CuratorFolder
 from curator.ledger.problems import LedgerConflict
 from curator.ledger.records import DatasetState, DatasetStatus
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 from curator.privacy.facts import DATASET_NAME, DatasetFacts
 from curator.service.context import ServedDataset
 from curator.service.rehearsal import check_not_mixed
@@ -31,9 +31,6 @@ def load_datasets(folder: CuratorFolder, ledger: SqlLedger) -> dict[str, ServedD
         folder: Where the images are.
         ledger: Which data sets there are, with their public facts.
 
-    Returns:
-        The data sets by name.
-
     Raises:
         LedgerConflict: If there are private data and a rehearsal.
     """
@@ -44,11 +41,6 @@ def load_datasets(folder: CuratorFolder, ledger: SqlLedger) -> dict[str, ServedD
 
 def load_dataset(folder: CuratorFolder, ledger: SqlLedger, name: str) -> ServedDataset | None:
     """Open a data set that was added while this curator served.
-
-    Args:
-        folder: Where the images are.
-        ledger: Which data sets there are.
-        name: As a caller gave it.
 
     Returns:
         The data set, None if there is none that can be served, or it and a rehearsal are mixed.

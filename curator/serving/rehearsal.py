@@ -27,8 +27,8 @@ from curator.privacy.adjacency import Relation, Unit
 from curator.privacy.budget import REHEARSAL_EPSILON
 from curator.privacy.facts import REHEARSAL_PREFIX, DatasetFacts
 from curator.service.rehearsal import WORDS
+from curator.sources.ingest import ingest_source, is_image_folder, survey_source
 from curator.sources.options import Progress, SourceOptions, no_progress
-from curator.sources.source import ingest_source, is_image_folder, survey_source
 from curator.system.new_file import check_new_folder
 from curator.validation_errors import first_problem
 

@@ -24,10 +24,6 @@ Step = tuple[str, str]  # what would be done, and why the file is refused withou
 def plan(opened: OpenedImage, conversion: Conversion) -> tuple[str, ...]:
     """Return the conversions that a file goes through.
 
-    Args:
-        opened: The file.
-        conversion: What is allowed.
-
     Returns:
         What will be done, in words, in order; nothing for a file that fits as it is.
 
@@ -42,20 +38,12 @@ def plan(opened: OpenedImage, conversion: Conversion) -> tuple[str, ...]:
 
 
 def is_rotated(opened: OpenedImage) -> bool:
-    """Return whether EXIF says that the picture is not upright.
-
-    Args:
-        opened: The file.
-    """
+    """Return whether EXIF says that the picture is not upright."""
     return opened.orientation in _ROTATIONS
 
 
 def is_deep(opened: OpenedImage) -> bool:
-    """Return whether a channel has more than eight bits.
-
-    Args:
-        opened: The file.
-    """
+    """Return whether a channel has more than eight bits."""
     return opened.depth > _BYTE_BITS or opened.mode.startswith(("I", "F"))
 
 

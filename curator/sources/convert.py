@@ -28,10 +28,6 @@ class Converted:
 def convert(opened: OpenedImage, conversion: Conversion) -> Converted:
     """Convert an image, or refuse it with the options that would take it.
 
-    Args:
-        opened: As decoded.
-        conversion: What is allowed.
-
     Returns:
         Its levels, of the declared shape if one is declared.
 

@@ -31,9 +31,6 @@ def survey_folder(root: Path, options: SourceOptions, progress: Progress) -> Sur
         root: The folder.
         options: How to read it.
         progress: Told how many files of how many are done.
-
-    Returns:
-        What it holds, and what is refused.
     """
     survey = Survey(source=str(root))
     for _ in _decoded(_listing(root, options), options, survey, progress):
@@ -51,9 +48,6 @@ def ingest_folder(
         options: How to read it, with the shape and the classes.
         scratch: A folder on the disk that has the room.
         progress: As for `survey_folder`.
-
-    Returns:
-        The images, and the survey.
 
     Raises:
         SourceError: If anything is refused, or there are no images.

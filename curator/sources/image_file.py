@@ -74,12 +74,6 @@ class OpenedImage:
 def open_image(path: Path) -> OpenedImage:
     """Open and decode the first frame of an image file.
 
-    Args:
-        path: The file; its name plays no part.
-
-    Returns:
-        The decoded image, as stored.
-
     Raises:
         ImageRefused: If the file is unreadable, empty, too large, damaged, or not of a known
             format.

@@ -87,13 +87,6 @@ def list_class_folders(root: Path, classes: Sequence[str] | None, *, skip: bool)
 def check_inside(root: Path, path: Path) -> Path:
     """Follow symbolic links, and check that they stay in the folder.
 
-    Args:
-        root: The folder.
-        path: A file below it.
-
-    Returns:
-        Where the file is.
-
     Raises:
         ImageRefused: If it leaves the folder, does not exist, or is no ordinary file.
     """

@@ -45,9 +45,6 @@ class NpzFile:
     def opened(cls, path: Path) -> Iterator[Self]:
         """Open a file.
 
-        Args:
-            path: The file.
-
         Yields:
             What reads its arrays.
 

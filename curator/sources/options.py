@@ -31,9 +31,4 @@ class SourceOptions:
 
 
 def no_progress(done: int, of: int) -> None:
-    """Show nothing.
-
-    Args:
-        done: How many files.
-        of: How many there are.
-    """
+    """Show nothing."""

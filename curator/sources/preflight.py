@@ -22,10 +22,6 @@ _NAMES = {Unit.RECORD: "images", Unit.GROUP: "groups"}
 def check_source(images: LabelledImages, facts: DatasetFacts) -> tuple[str, ...]:
     """Check that every image fits the declared facts.
 
-    Args:
-        images: What the reader returned.
-        facts: What the steward typed in.
-
     Returns:
         Lines for the steward: true size beside the declared one. They are private.
 
@@ -65,11 +61,7 @@ def shape_problem(shape: tuple[int, ...], declared: Shape) -> str | None:
 
 
 def has_channels_last(shape: tuple[int, ...]) -> bool:
-    """Return whether one image of an array seems to be laid out (height, width, channels).
-
-    Args:
-        shape: Of one image.
-    """
+    """Return whether one image of an array seems to be laid out (height, width, channels)."""
     return shape[-1] in _COLOURS and shape[0] not in _COLOURS
 
 

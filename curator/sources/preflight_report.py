@@ -22,10 +22,6 @@ PRIVATE = (
 def report_lines(survey: Survey, *, most_names: int = MOST_NAMES) -> Iterator[str]:
     """Return the report.
 
-    Args:
-        survey: Of a source.
-        most_names: How many files are named in each list.
-
     Returns:
         Lines; every list that is cut says how many it leaves out.
     """
@@ -51,11 +47,7 @@ def report_lines(survey: Survey, *, most_names: int = MOST_NAMES) -> Iterator[st
 
 
 def refusal_text(survey: Survey) -> str:
-    """Return why a source is not taken, with the first files by name.
-
-    Args:
-        survey: With refusals.
-    """
+    """Return why a source is not taken, with the first files by name."""
     return "\n".join(_named("not taken", survey.refusals, MOST_NAMES))
 
 

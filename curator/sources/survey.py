@@ -44,12 +44,7 @@ class Survey:
     _first: dict[bytes, tuple[str, str]] = field(default_factory=dict)
 
     def add_opened(self, entry: Entry, opened: OpenedImage) -> None:
-        """Count what a file is, before it is converted or refused.
-
-        Args:
-            entry: The file.
-            opened: Its header.
-        """
+        """Count what a file is, before it is converted or refused."""
         self.formats[opened.file_format] += 1
         self.modes[opened.mode] += 1
         self.depths[opened.depth] += 1
@@ -64,26 +59,14 @@ class Survey:
             self.features[feature] += is_there
 
     def add_converted(self, entry: Entry, converted: Converted) -> None:
-        """Count an image that is taken.
-
-        Args:
-            entry: The file.
-            converted: As it will be stored.
-        """
+        """Count an image that is taken."""
         self.conversions.update(converted.done)
         self.add(entry.name, entry.label, converted.levels, entry.group)
 
     def add(
         self, name: str, label: str, levels: npt.NDArray[np.uint8], group: str | None = None
     ) -> None:
-        """Count an image that is taken.
-
-        Args:
-            name: Of the file or record.
-            label: Its class.
-            levels: As it will be stored.
-            group: Who it belongs to.
-        """
+        """Count an image that is taken."""
         self.images += 1
         self.shapes[levels.shape] += 1
         self.per_class[label] += 1

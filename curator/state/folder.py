@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import final
 
 from curator.ledger.ledger import RunState
-from curator.state.on_disk import KeptState, sync_folder
+from curator.state.on_disk import StateOnDisk, sync_folder
 
 
 @final
@@ -20,14 +20,10 @@ class StateFolder:
     """Finds and removes the files of runs; each method is safe to repeat."""
 
     def __init__(self, root: Path) -> None:
-        """Take the folder.
-
-        Args:
-            root: Made with the first run.
-        """
+        """Take the folder."""
         self._root = root
 
-    def open(self, run: RunState) -> KeptState | None:
+    def open(self, run: RunState) -> StateOnDisk | None:
         """Return the files of a run that this process holds.
 
         Args:
@@ -41,7 +37,7 @@ class StateFolder:
         if parent.exists() and (earlier := _last_epoch(parent, run.epoch)) is not None:
             earlier.rename(mine)
             sync_folder(parent)
-            kept = KeptState(mine)
+            kept = StateOnDisk(mine)
             if not run.used:
                 kept.start()  # a crash may have come between the folder and its journal
             return kept
@@ -50,34 +46,22 @@ class StateFolder:
         mine.mkdir(parents=True, mode=0o700)
         for folder in (self._root, self._root / run.dataset, parent):
             folder.chmod(0o700)
-        kept = KeptState(mine)
+        kept = StateOnDisk(mine)
         kept.start()
         for folder in (mine, parent, self._root / run.dataset, self._root, self._root.parent):
             sync_folder(folder)
         return kept
 
     def forget_run(self, run: RunState) -> None:
-        """Remove a run's files, whoever made them.
-
-        Args:
-            run: One that was closed.
-        """
+        """Remove a run's files, whoever made them."""
         shutil.rmtree(self._of_run(run.dataset, run.run_id), ignore_errors=True)
 
     def forget_dataset(self, name: str) -> None:
-        """Remove the files of all runs of a data set.
-
-        Args:
-            name: One that was erased.
-        """
+        """Remove the files of all runs of a data set."""
         shutil.rmtree(self._root / name, ignore_errors=True)
 
     def forget_all_but(self, runs: Iterable[RunState]) -> None:
-        """Remove what a crash left of runs that ended since.
-
-        Args:
-            runs: Those that are open.
-        """
+        """Remove what a crash left of runs that ended since."""
         kept = {self._of_run(run.dataset, run.run_id) for run in runs}
         for folder in self._root.glob("*/*"):
             if folder not in kept:

@@ -15,16 +15,16 @@ from curator.mechanisms.base import StatefulMechanism
 from curator.privacy.noise import NoiseSource
 from curator.privacy.records import Samples
 from curator.privacy.release import Release
-from curator.state.on_disk import KeptState
+from curator.state.on_disk import StateOnDisk
 from curator.state.private_batches import private_batches
 from curator.state.step import state_step
 
 
 @final
-class HeldState:
+class StateInMemory:
     """What a stateful mechanism remembers between the steps of a run."""
 
-    def __init__(self, used: int, kept: KeptState | None = None) -> None:
+    def __init__(self, used: int, kept: StateOnDisk | None = None) -> None:
         """Remember nothing yet.
 
         Args:
@@ -39,7 +39,7 @@ class HeldState:
 
     def __repr__(self) -> str:
         """Return a constant, whatever is inside."""
-        return "HeldState(<sealed>)"
+        return "StateInMemory(<sealed>)"
 
     @property
     def is_ready(self) -> bool:
@@ -66,9 +66,6 @@ class HeldState:
             records: Of the data set; read by the first step that comes here, and by no other.
             samples: Of this step.
             noise: Secret randomness.
-
-        Returns:
-            The release.
         """
         samples = samples.copied()  # as what is read from a disk lies in memory
         with self._turn:
@@ -88,11 +85,7 @@ class HeldState:
             return release
 
     def end(self, used: int) -> None:
-        """Forget the state, as soon as the last claimed step is computed.
-
-        Args:
-            used: Steps that were claimed; no other will come.
-        """
+        """Forget the state, as soon as the last claimed step is computed."""
         self._last = used
         self._forget()
 

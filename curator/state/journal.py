@@ -30,11 +30,7 @@ class Journal:
     """Appends entries durably; found by name each time, so a folder that was moved takes none."""
 
     def __init__(self, path: Path) -> None:
-        """Take the file.
-
-        Args:
-            path: Where it is, or will be.
-        """
+        """Take the file."""
         self._path = path
 
     def start(self) -> None:
@@ -44,10 +40,6 @@ class Journal:
 
     def append(self, step: int, samples: Samples) -> None:
         """Add an entry; it is on the disk when this returns.
-
-        Args:
-            step: Number of the step.
-            samples: What was asked.
 
         Raises:
             OSError: If it is not; what was written of it is taken back, as a later entry behind a

@@ -35,15 +35,11 @@ _logger = logging.getLogger(__name__)
 
 
 @final
-class KeptState:
+class StateOnDisk:
     """The files of one run: `state.safetensors`, and the journal of the steps since."""
 
     def __init__(self, folder: Path) -> None:
-        """Take the files of a run that this process holds.
-
-        Args:
-            folder: Exists, with a journal.
-        """
+        """Take the files of a run that this process holds."""
         self._folder = folder
         self._state = folder / "state.safetensors"
         self._journal = Journal(folder / "journal")
@@ -122,11 +118,7 @@ class KeptState:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make names in a folder durable.
-
-    Args:
-        folder: Which.
-    """
+    """Make names in a folder durable."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

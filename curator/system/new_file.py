@@ -36,11 +36,7 @@ class OutputExists(OutputRefused):
 
 
 def curator_folder_of(path: Path) -> Path | None:
-    """Return the curator's folder that a path is, or lies in, as spelt or behind links.
-
-    Args:
-        path: Need not exist.
-    """
+    """Return the curator's folder that a path is, or lies in, as spelt or behind links."""
     for place in (_real(path), _real(path.parent) / path.name):
         for above in (place, *place.parents):
             if _is_file(above / CONFIG_NAME):
@@ -81,9 +77,6 @@ def check_output(path: Path, *, force: bool, own: Iterable[Path] = ()) -> None:
 
 def check_new_folder(path: Path) -> None:
     """Check that a curator's folder may be made.
-
-    Args:
-        path: The folder.
 
     Raises:
         OutputRefused: If it lies in another curator's.

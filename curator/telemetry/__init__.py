@@ -1,1 +1,1 @@
-"""Structured logs of requests; never of data."""
+"""Logs, metrics and traces of requests; never of data."""

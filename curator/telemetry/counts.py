@@ -67,11 +67,7 @@ class Counts:
         self._add(name, _bounded(labels))
 
     def start(self, name: str) -> None:
-        """Tell a metric without labels before anything is counted, so that its rise is seen.
-
-        Args:
-            name: On the allow-list.
-        """
+        """Tell a metric without labels before anything is counted, so that its rise is seen."""
         listed(name, ())
         with self._lock:
             self._values.setdefault(name, {}).setdefault((), 0)

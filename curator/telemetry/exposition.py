@@ -24,11 +24,7 @@ class AllowListRegistry(CollectorRegistry):
     """A registry that takes listed metrics only, and checks again what it gives out."""
 
     def register(self, collector: Collector) -> None:
-        """Take a collector whose every metric is listed; anything else is an `UnlistedMetric`.
-
-        Args:
-            collector: Of metrics.
-        """
+        """Take a collector whose every metric is listed; anything else is an `UnlistedMetric`."""
         for family in collector.collect():
             _check(family)
         super().register(collector)

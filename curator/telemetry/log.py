@@ -19,20 +19,12 @@ BUCKET_SECONDS: Final = (0.01, 0.1, 1.0, 10.0)
 
 
 def duration_bound(seconds: float) -> float:
-    """Return the upper bound of a duration's bucket, infinity above the last.
-
-    Args:
-        seconds: How long a call took.
-    """
+    """Return the upper bound of a duration's bucket, infinity above the last."""
     return next((bound for bound in BUCKET_SECONDS if seconds <= bound), math.inf)
 
 
 def duration_bucket(seconds: float) -> str:
-    """Return a coarse duration; an exact one would be a measurement.
-
-    Args:
-        seconds: How long a call took.
-    """
+    """Return a coarse duration; an exact one would be a measurement."""
     bound = duration_bound(seconds)
     return f"<={bound:g}s" if math.isfinite(bound) else f">{BUCKET_SECONDS[-1]:g}s"
 
@@ -73,11 +65,7 @@ class JsonFormatter(logging.Formatter):
     """Format a record as one JSON line; exception information is dropped."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line.
-
-        Args:
-            record: Of any logger of the curator.
-        """
+        """Return the line."""
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),

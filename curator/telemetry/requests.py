@@ -49,12 +49,7 @@ class Telemetry:
         self._counts.start(names.LEDGER_FAILURES)
 
     def finished(self, logger: logging.Logger, request: FinishedRequest) -> None:
-        """Log, count and trace one finished call.
-
-        Args:
-            logger: Of the shell that served it.
-            request: What is told of it.
-        """
+        """Log, count and trace one finished call."""
         log_request(
             logger,
             request_id=request.request_id,
@@ -71,11 +66,7 @@ class Telemetry:
             self._trace(request)
 
     def step_answered(self, dataset: str) -> None:
-        """Count one answer that was handed over, whatever is in it.
-
-        Args:
-            dataset: Of the run.
-        """
+        """Count one answer that was handed over, whatever is in it."""
         self._counts.add(names.STEPS_ANSWERED, dataset=dataset)
 
     def samples(self) -> tuple[Sample, ...]:
@@ -103,9 +94,5 @@ class Telemetry:
 
 
 def reason_of(error: Exception) -> str:
-    """Return the reason that an error is counted under.
-
-    Args:
-        error: What ended a request.
-    """
+    """Return the reason that an error is counted under."""
     return error.reason if isinstance(error, CuratorError) else CuratorError.reason

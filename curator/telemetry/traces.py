@@ -51,11 +51,7 @@ def create_trace(endpoint: str) -> Trace:
 
 
 def trace_to(processor: SpanProcessor) -> Trace:
-    """Return what hands spans to a processor.
-
-    Args:
-        processor: Of OpenTelemetry.
-    """
+    """Return what hands spans to a processor."""
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.sampling import ALWAYS_ON

@@ -23,7 +23,7 @@ from curator.ledger.entries import CapLowered, PolicySet, ShareSet
 from curator.ledger.ledger import DatasetRegistration, RunOpening
 from curator.ledger.memory import MemoryLedger
 from curator.privacy.budget import REHEARSAL_EPSILON
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 from curator.rest.app import create_app
 from curator.rest.server import RestConfig, RestServer
 from curator.service.caller import Role

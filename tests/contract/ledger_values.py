@@ -11,7 +11,7 @@ from curator.accounting.rule import BudgetRule
 from curator.ledger.ledger import DatasetRegistration, RunOpening
 from curator.privacy.adjacency import Adjacency, Relation, Unit
 from curator.privacy.budget import Budget
-from curator.privacy.event import SamplingRate as Rate
+from curator.privacy.event_numbers import SamplingRate as Rate
 
 BUDGET = Budget(epsilon=3.0, delta=1e-6)
 STEP = SampledGaussianEvent(sampling_rate=Rate.at_least(0.01), noise_multiplier=1.0)

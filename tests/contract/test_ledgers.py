@@ -7,7 +7,7 @@ import pytest
 
 from curator.ledger.ledger import Ledger
 from curator.ledger.memory import MemoryLedger
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 from tests.contract.ledger_contract import LedgerContract
 from tests.contract.postgres_server import postgres_or_skip
 from tests.fakes.clock import FakeClock

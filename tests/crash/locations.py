@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from curator.ledger.anchor import HeadAnchor
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 from tests.fakes.clock import FakeClock
 
 

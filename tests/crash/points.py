@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, event
 
 from curator.ledger import rows
 from curator.ledger.chain import Entry
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 
 METHODS: Final = {
     "register": "register_dataset",

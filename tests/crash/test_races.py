@@ -13,7 +13,7 @@ import pytest
 
 from curator.accounting.rule import BudgetRule
 from curator.errors import BudgetExhausted
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 from tests.contract.ledger_values import BUDGET, most_steps, opening, registration
 from tests.contract.postgres_server import postgres_or_skip
 from tests.crash.harness import ROOT

@@ -15,9 +15,9 @@ from curator.mechanisms.gs_wgan_mean import GsWganMean, GsWganMeanSpec
 from curator.privacy.records import Samples
 from curator.privacy.release import LatticeBlock
 from curator.state import on_disk
-from curator.state.in_memory import HeldState
+from curator.state.in_memory import StateInMemory
 from curator.state.journal import Journal
-from curator.state.on_disk import KeptState
+from curator.state.on_disk import StateOnDisk
 from tests.fakes.curator import CRITICS, small_images
 from tests.fakes.facts import small_facts
 from tests.fakes.noise import NoNoise
@@ -36,7 +36,7 @@ def samples(step: int) -> Samples:
     return Samples(images_ND=images, labels_N=torch.arange(4) % 3)
 
 
-def step_of(held: HeldState, step: int, asked: int | None = None) -> Tensor:
+def step_of(held: StateInMemory, step: int, asked: int | None = None) -> Tensor:
     number = step if asked is None else asked
     records = PrivateRecords(small_images())
     (block,) = held.step(step, critics(), records, samples(number), NoNoise()).blocks
@@ -47,7 +47,7 @@ def step_of(held: HeldState, step: int, asked: int | None = None) -> Tensor:
 def compute(folder: str) -> None:
     """Answer steps until killed; run by a child."""
     on_disk.STATE_EVERY = 5
-    held = HeldState(0, KeptState(Path(folder)))
+    held = StateInMemory(0, StateOnDisk(Path(folder)))
     for step in range(1, STEPS + 1):
         step_of(held, step)
         print(step, flush=True)  # noqa: T201 - to the parent
@@ -55,7 +55,7 @@ def compute(folder: str) -> None:
 
 @pytest.mark.parametrize("answers", [1, 4, 13])
 def test_a_killed_process_is_gone_on_from(tmp_path: Path, answers: int) -> None:
-    KeptState(tmp_path).start()
+    StateOnDisk(tmp_path).start()
     code = f"from tests.crash.test_state_kill import compute; compute({str(tmp_path)!r})"
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT
@@ -70,11 +70,11 @@ def test_a_killed_process_is_gone_on_from(tmp_path: Path, answers: int) -> None:
     state = tmp_path / "state.safetensors"
     begun = max([on_disk._read(state)[0], *known] if state.exists() else known)
     assert last <= begun <= last + 1  # answered steps are kept; the next one may have begun
-    undisturbed = HeldState(0)
+    undisturbed = StateInMemory(0)
     for step in range(1, begun + 1):
         step_of(undisturbed, step)
     mark = begun + 3  # charged ahead by the process that died
-    resumed = HeldState(mark, KeptState(tmp_path))
+    resumed = StateInMemory(mark, StateOnDisk(tmp_path))
     for number in range(3):
         wanted = step_of(undisturbed, begun + 1 + number, asked=mark + 1 + number)
         assert torch.equal(step_of(resumed, mark + 1 + number), wanted)

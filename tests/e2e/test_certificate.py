@@ -11,7 +11,7 @@ from analyst.certificate import check_certificate
 from analyst.cli import ExitCode, main
 from analyst.client.credentials import load_credentials
 from analyst.errors import CertificateError
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 from tests.e2e.conftest import SINKHORN, Local, batch, credentials, digits_folder, run_cli
 
 pytestmark = pytest.mark.e2e

@@ -14,7 +14,7 @@ import pytest
 from analyst.errors import CuratorUnreachable
 from curator.clock import utc_now
 from curator.ledger.export import export_jsonl, verify_export
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 from tests.e2e.conftest import (
     EMBEDDING,
     SINKHORN,

@@ -35,7 +35,7 @@ from curator.clock import utc_now
 from curator.folder import CuratorFolder, initialise
 from curator.ledger.export import export_jsonl, verify_export
 from curator.ledger.records import RunState
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 from tests.e2e.conftest import Process, credentials
 from tests.fakes.adaptation import table, toml, write_digits
 from tests.fakes.facts import small_facts

@@ -20,7 +20,7 @@ import curator.sanitizer.clipped as clipped
 import curator.service.answer_step as release_gradient
 from analyst.errors import AnalystError
 from curator.data.sampling import PrivateRecords
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 from curator.sanitizer.entropy import OsEntropy
 from curator.sanitizer.prefetched import PrefetchedNoise
 from curator.telemetry.log import JsonFormatter

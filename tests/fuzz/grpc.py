@@ -23,7 +23,7 @@ import analyst
 from curator.clock import utc_now
 from curator.errors import CuratorError
 from curator.folder import CuratorFolder
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 from protos.weir.v1 import refusal_pb2, release_pb2
 from tests.e2e.conftest import (
     EMBEDDING,

@@ -15,7 +15,7 @@ from curator.accounting.orders import ORDERS
 from curator.accounting.rdp import rdp_at
 from curator.accounting.rule import BudgetRule
 from curator.privacy.budget import Budget
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 
 unhurried = settings(deadline=None)  # the machine may be busy
 rates = st.integers(1, 1 << 64).map(SamplingRate) | st.floats(1e-9, 1.0).map(SamplingRate.at_least)

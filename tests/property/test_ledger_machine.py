@@ -28,7 +28,7 @@ from curator.errors import CuratorError
 from curator.ledger.entries import CapLowered, ShareSet, SpendAdded, StatusSet
 from curator.ledger.ledger import DatasetStatus, Ledger, LedgerConflict, RunStatus
 from curator.ledger.memory import MemoryLedger
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 from tests.contract.ledger_values import BUDGET, SETUP, STEP, most_steps, opening, registration
 from tests.contract.postgres_server import postgres_or_skip
 from tests.fakes.clock import FakeClock

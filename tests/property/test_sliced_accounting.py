@@ -16,7 +16,7 @@ from curator.accounting.events.sliced_gaussian import (
 from curator.accounting.pld import pld_epsilon, renyi_epsilon
 from curator.accounting.rule import BudgetRule
 from curator.privacy.budget import Budget
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 
 unhurried = settings(deadline=None, max_examples=40)
 slow = settings(deadline=None, max_examples=12)

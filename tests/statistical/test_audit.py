@@ -25,7 +25,7 @@ from audit.records import Records, records_of
 from audit.same_randomness import compare
 from audit.targets import make_target
 from audit.trial import run_in_process
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.records import RecordBatch

@@ -23,7 +23,7 @@ from curator.mechanisms.gs_wgan_mean import GsWganMeanSpec
 from curator.mechanisms.gs_wgan_round_robin import GsWganRoundRobin
 from curator.mechanisms.one_critic import OneCritic
 from curator.mechanisms.shard_networks import NetworkState
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.records import Samples
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.sanitizer import averaged

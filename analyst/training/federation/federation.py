@@ -99,9 +99,6 @@ class Federation:
             parameters: Not needed: each curator has its own.
             num_steps: Rounds; all that the budgets afford if this is None.
             epsilon: Or the epsilon that each data set's total may reach.
-
-        Returns:
-            The plans of all together.
         """
         del dataset, parameters
         plans = self._plans(mechanism, None, epsilon)
@@ -113,15 +110,6 @@ class Federation:
         self, dataset: str, mechanism: str, parameters: Mapping[str, Any], *, num_steps: int
     ) -> FederatedRun:
         """Reserve the whole cost at every curator and return their runs as one.
-
-        Args:
-            dataset: Not needed: each curator has its own.
-            mechanism: Wire name.
-            parameters: Not needed: each curator has its own.
-            num_steps: Rounds of training.
-
-        Returns:
-            The open run.
 
         Raises:
             AnalystError: If a curator refuses; the runs that were opened before are closed again.

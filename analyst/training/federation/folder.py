@@ -62,12 +62,7 @@ class FederationFolder:
         return self._file.exists()
 
     def save(self, members: Sequence[Member], rule: Rule) -> None:
-        """Write who takes part, whole or not at all.
-
-        Args:
-            members: All curators, lost ones too.
-            rule: How they go together.
-        """
+        """Write who takes part, whole or not at all."""
         words = {
             "format": _FORMAT,
             "combine": rule.combine.value,

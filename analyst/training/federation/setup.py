@@ -79,9 +79,6 @@ class FederationSetup:
 def members_again(config: FederationConfig, saved: SavedFederation) -> list[MemberConfig]:
     """Return the curators of a run that goes on: one that moved keeps its name and its weight.
 
-    Returns:
-        All of them, lost ones too.
-
     Raises:
         FederationError: If there are others, or answers would be combined in another way.
     """

@@ -42,9 +42,6 @@ def release_sum(
         out: Output directory.
         progress: Told the runs, so that their releases can be fetched again.
 
-    Returns:
-        The sum, as it was saved.
-
     Raises:
         FederationError: If the recipe's mechanism has no release to add.
         EmbeddingError: If the directory holds a sum already.

@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final, Self
 
 from curator.accounting.profile import Profiles, epsilon_of_uses, fits_a_grid, grid_interval
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,7 +10,7 @@ from curator.accounting.events.base import LoneEvent, PoissonGaussian
 from curator.accounting.events.sampled_gaussian import library_epsilon
 from curator.accounting.profile import MIN_NOISE_MULTIPLIER, Profiles, sampled_gaussian_profiles
 from curator.accounting.rdp import gaussian_rdp
-from curator.privacy.event import check_noise_multiplier
+from curator.privacy.event_numbers import check_noise_multiplier
 
 _ROUNDING = 1 - 1e-12
 

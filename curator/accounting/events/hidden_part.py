@@ -42,7 +42,7 @@ from curator.accounting.profile import (
 )
 from curator.accounting.quadrature import log1p_exp
 from curator.accounting.rdp import gaussian_rdp
-from curator.privacy.event import check_dimension, check_noise_multiplier
+from curator.privacy.event_numbers import check_dimension, check_noise_multiplier
 
 _REACH: Final = 14.0
 _PER_CELL: Final = 1.0 / 512  # relative growth of the moment's integrand

@@ -23,7 +23,7 @@ from curator.accounting.profile import (
 )
 from curator.accounting.quadrature import log1p_exp, sampled_gaussian_rdp_at
 from curator.accounting.rdp import gaussian_rdp
-from curator.privacy.event import SamplingRate, check_noise_multiplier
+from curator.privacy.event_numbers import SamplingRate, check_noise_multiplier
 
 _DIGITS: Final = 40
 _REACH: Final = 14

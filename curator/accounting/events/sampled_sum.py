@@ -27,7 +27,7 @@ from curator.accounting.events.sampled_gaussian import (
 from curator.accounting.poisson import log_expm1
 from curator.accounting.profile import MIN_NOISE_MULTIPLIER, Profiles, sampled_gaussian_profiles
 from curator.accounting.quadrature import log1p_exp
-from curator.privacy.event import (
+from curator.privacy.event_numbers import (
     SamplingRate,
     check_dimension,
     check_noise_multiplier,

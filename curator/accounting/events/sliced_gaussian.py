@@ -31,7 +31,7 @@ from curator.accounting.sliced_definition import (
     sliced_by_definition,
 )
 from curator.accounting.sliced_pld import sliced_profiles
-from curator.privacy.event import (
+from curator.privacy.event_numbers import (
     SamplingRate,
     check_dimension,
     check_noise_multiplier,

@@ -11,8 +11,8 @@ from analyst.cli import ExitCode, main
 from analyst.errors import ImageFileError
 from analyst.evaluation.export import export_images
 from analyst.evaluation.image_file import LabelledImages, load_images, save_images
+from curator.sources.array_readers import read_source
 from curator.sources.idx import read_idx
-from curator.sources.readers import read_source
 
 
 def _data(channels: int = 1, *, num: int = 12) -> LabelledImages:

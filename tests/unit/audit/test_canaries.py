@@ -19,7 +19,7 @@ from curator.data.sampling import PrivateRecords
 from curator.mechanisms.catalogue import mechanism_names
 from curator.mechanisms.gs_wgan_mean import GsWganMean
 from curator.mechanisms.shards import gather_shards
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.release import FloatBlock, Release
 
 

@@ -15,7 +15,7 @@ from curator.state.folder import StateFolder
 from tests.fakes.curator import ALICE, context, opened, step_request
 
 if TYPE_CHECKING:
-    from curator.ledger.sql import SqlLedger
+    from curator.ledger.sql_ledger import SqlLedger
 
 
 def test_critics_of_an_erased_data_set_end_with_its_images(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.accounting.pld import pld_epsilon
 from curator.mechanisms.described import read_described
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 
 PUBLISHED = {
     "mechanism": "gs-wgan-published",

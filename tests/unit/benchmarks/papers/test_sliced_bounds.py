@@ -17,7 +17,7 @@ from curator.accounting.events.sliced_gaussian import (
     SlicedGaussianEvent,
 )
 from curator.accounting.sliced_pld import squared_length_rule
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 
 SETTINGS = {claim.what: claim for claim in CLAIMS if "DP-SWD" in claim.what}
 

@@ -9,7 +9,7 @@ from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.accounting.orders import ORDERS
 from curator.accounting.rule import BudgetRule
 from curator.privacy.budget import Budget
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 
 RULE = BudgetRule.register(Budget(epsilon=2.0, delta=1e-5))
 

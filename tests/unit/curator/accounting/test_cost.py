@@ -11,7 +11,7 @@ from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.events.none import NoEvent
 from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.accounting.orders import ORDERS
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 
 ONE = Cost((1,) * len(ORDERS))
 INFINITE = Cost((None, *(5,) * (len(ORDERS) - 1)))

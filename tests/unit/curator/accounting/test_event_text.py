@@ -7,7 +7,7 @@ from curator.accounting.events.base import PrivacyEvent
 from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.events.none import NoEvent
 from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 
 
 @pytest.mark.parametrize(

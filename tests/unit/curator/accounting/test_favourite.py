@@ -12,7 +12,7 @@ from curator.accounting.orders import ORDERS
 from curator.accounting.rdp import epsilon_from_rdp, rdp_at
 from curator.accounting.rule import BudgetRule, default_favourite
 from curator.privacy.budget import Budget
-from curator.privacy.event import SamplingRate as Rate
+from curator.privacy.event_numbers import SamplingRate as Rate
 from curator.service.steward_policy import StewardPolicy
 
 BUDGET = Budget(epsilon=10.0, delta=1e-5)

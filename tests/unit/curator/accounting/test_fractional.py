@@ -13,7 +13,7 @@ from curator.accounting.events.sampled_gaussian import (
 from curator.accounting.orders import ORDERS
 from curator.accounting.quadrature import sampled_gaussian_rdp_at
 from curator.accounting.second_opinion import divergence_by_definition
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 
 GRID = [
     *((1e-18, 0.3), (1e-9, 1.0), (1e-6, 100.0), (1 / 1200, 0.5), (1 / 1200, 1.1)),

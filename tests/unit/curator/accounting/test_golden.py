@@ -18,7 +18,7 @@ from curator.accounting.pld import pld_epsilon
 from curator.accounting.rdp import epsilon_from_rdp, rdp_at
 from curator.accounting.rule import BudgetRule, order_threshold
 from curator.privacy.budget import Budget
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 from tests.reference import golden_rows
 from tests.reference_accounting.orders import parse_orders
 

@@ -16,7 +16,7 @@ from curator.accounting.events.sliced_gaussian import (
 from curator.accounting.hypergeometric import log_1f1
 from curator.accounting.pld import pld_epsilon
 from curator.accounting.rdp import epsilon_from_rdp, rdp_at
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 from tests.reference import golden_rows
 from tests.reference_accounting.contour import contour_epsilon
 from tests.reference_accounting.mixture import sliced

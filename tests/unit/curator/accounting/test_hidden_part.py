@@ -20,7 +20,7 @@ from curator.accounting.rdp import rdp_at
 from curator.accounting.rule import BudgetRule
 from curator.accounting.second_opinion import divergence_by_definition, second_epsilon
 from curator.privacy.budget import Budget
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 from tests.reference_accounting.replace_one import closed_form_rdp
 
 

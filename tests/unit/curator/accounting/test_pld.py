@@ -10,7 +10,7 @@ from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.events.none import NoEvent
 from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.accounting.pld import pld_epsilon, renyi_epsilon
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 
 
 def sampled(q: float, z: float) -> SampledGaussianEvent:

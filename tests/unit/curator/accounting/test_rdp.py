@@ -9,7 +9,7 @@ from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.events.none import NoEvent
 from curator.accounting.events.sampled_gaussian import SampledGaussianEvent, sampled_gaussian_rdp
 from curator.accounting.rdp import epsilon_from_rdp, rdp_at
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 
 
 def sampled(q: float, z: float) -> SampledGaussianEvent:

@@ -13,7 +13,7 @@ from curator.accounting.orders import ORDERS
 from curator.accounting.rdp import epsilon_from_rdp
 from curator.accounting.rule import BudgetRule, order_threshold
 from curator.privacy.budget import Budget
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 
 TEN = Budget(epsilon=10.0, delta=1e-5)
 

@@ -15,7 +15,7 @@ from curator.accounting.orders import ORDERS
 from curator.accounting.rule import BudgetRule
 from curator.accounting.second_opinion import divergence_by_definition, second_epsilon
 from curator.privacy.budget import Budget
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 
 WORKLOADS = [
     (10.0, 1e-5, 1 / 1200, 1.1, 3_400_000),

@@ -26,7 +26,7 @@ from curator.accounting.rule import BudgetRule
 from curator.accounting.second_opinion import divergence_by_definition, second_epsilon
 from curator.accounting.sliced_pld import squared_length_rule
 from curator.privacy.budget import Budget
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 from tests.reference_accounting.contour import contour_epsilon
 from tests.reference_accounting.mixture import sliced
 

@@ -23,7 +23,7 @@ from curator.accounting.rdp import rdp_at
 from curator.accounting.rule import BudgetRule
 from curator.accounting.second_opinion import divergence_by_definition, second_epsilon
 from curator.privacy.budget import Budget
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 
 RULE = BudgetRule.register(Budget(epsilon=10.0, delta=1e-5))
 LAST = GaussianEvent(noise_multiplier=1.6)

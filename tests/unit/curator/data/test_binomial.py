@@ -12,7 +12,7 @@ from torch import Tensor
 
 from curator.data import binomial
 from curator.data.binomial import count_table, draw_count
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 from tests.fakes.noise import NoNoise, SeededNoise
 
 SMALL = [(1, 1 << 63), (2, 1), (5, (1 << 63) + 5), (9, (1 << 64) - 1), (40, 12345678901234567)]

@@ -19,12 +19,12 @@ import pytest
 from analyst.errors import ImageFileError
 from analyst.evaluation.image_file import load_images
 from curator.data.errors import SourceError
+from curator.sources.array_readers import read_source
 from curator.sources.bounds import Bounds
 from curator.sources.conversion import Conversion, ImageRefused
 from curator.sources.image_file import open_image
 from curator.sources.label_table import list_labelled
 from curator.sources.options import SourceOptions
-from curator.sources.readers import read_source
 from tests.fakes.spoilt import problem
 
 MIB = 1 << 20
@@ -33,7 +33,7 @@ SOME_MEMORY = """
 import resource, sys
 from pathlib import Path
 from curator.sources.idx import read_idx
-from curator.sources.readers import read_source
+from curator.sources.array_readers import read_source
 from curator.data.errors import SourceError
 import sklearn, numpy
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()

@@ -13,7 +13,7 @@ from curator.data import drawn_ahead
 from curator.data.drawn_ahead import DrawnAhead
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.private import Private
 from curator.privacy.records import RecordBatch
 from tests.fakes.noise import SeededNoise

@@ -17,9 +17,9 @@ from curator.data.groups import limit_groups
 from curator.data.naming import natural_key, shown
 from curator.data.store import open_store, write_store
 from curator.sources.conversion import Conversion
+from curator.sources.ingest import ingest_source, survey_source
 from curator.sources.options import SourceOptions, no_progress
 from curator.sources.preflight_report import report_lines
-from curator.sources.source import ingest_source, survey_source
 from tests.fakes.awkward import encoded, grey
 
 GREY = Conversion(shape=(1, 8, 8))

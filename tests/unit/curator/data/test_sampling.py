@@ -12,7 +12,7 @@ from torch import Tensor
 
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 from tests.fakes.noise import NoNoise, SeededNoise
 
 

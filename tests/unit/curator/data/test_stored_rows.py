@@ -20,7 +20,7 @@ from curator.data.sampling import PrivateRecords
 from curator.data.store import open_store, write_store
 from curator.data.stored_rows import StoredRows
 from curator.errors import DatasetOutOfService
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 from tests.fakes.noise import NoNoise, SeededNoise
 
 COUNT, WIDTH = 4_000, 16

@@ -17,7 +17,7 @@ from curator.doctor.ledger import ledger
 from curator.doctor.subject import Subject
 from curator.folder import CuratorFolder
 from curator.ledger.ledger import DatasetRegistration
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 from tests.contract.postgres_server import postgres_or_skip
 from tests.fakes.facts import small_facts
 from tests.unit.curator.doctor.conftest import contents

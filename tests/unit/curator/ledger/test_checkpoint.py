@@ -17,7 +17,7 @@ from curator.ledger.checkpoint import Checkpoint
 from curator.ledger.entries import SpendAdded
 from curator.ledger.problems import ChainBroken, LedgerRestored, RunExists
 from curator.ledger.records import NOTHING
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 from curator.overview.history import History
 from tests.contract.ledger_values import SETUP, opening, registration
 from tests.contract.postgres_server import postgres_or_skip

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import event
 
 from curator.errors import LedgerUnavailable
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 from tests.contract.ledger_values import opening, registration
 from tests.fakes.clock import FakeClock
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[4]
 FULL = """
 import pathlib, resource, signal, sys
 from curator.errors import LedgerUnavailable
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 from tests.fakes.clock import FakeClock
 path = pathlib.Path(sys.argv[1])
 ledger = SqlLedger.open_writer(path, FakeClock())
@@ -43,7 +43,7 @@ ledger.verify()
 READ_ONLY = """
 import os, pathlib, sys
 from curator.errors import LedgerUnavailable
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 from tests.fakes.clock import FakeClock
 if os.geteuid() == 0:
     os.setuid(65534)

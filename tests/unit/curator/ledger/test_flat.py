@@ -9,7 +9,7 @@ from curator.accounting.events.gaussian import GaussianEvent
 from curator.ledger.anchor import HeadAnchor
 from curator.ledger.entries import CapLowered, ShareSet
 from curator.ledger.records import RunStatus
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 from tests.contract.ledger_values import opening, registration
 from tests.contract.postgres_server import postgres_or_skip
 from tests.fakes.clock import FakeClock

@@ -23,9 +23,9 @@ from curator.ledger.migrations.upgrade import FOLDER, upgrade
 from curator.ledger.migrations.versions import v4_totals
 from curator.ledger.problems import LedgerRestored
 from curator.ledger.records import DatasetStatus
-from curator.ledger.sql import SqlLedger
-from curator.ledger.store import Store
+from curator.ledger.sql_ledger import SqlLedger
 from curator.ledger.totals import Tally
+from curator.ledger.transactions import Store
 from tests.contract.ledger_values import BUDGET, SETUP, opening, registration
 from tests.contract.postgres_server import postgres_or_skip
 from tests.fakes.clock import FakeClock

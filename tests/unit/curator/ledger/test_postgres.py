@@ -16,7 +16,7 @@ from curator.errors import LedgerUnavailable
 from curator.ledger.lease import Lease
 from curator.ledger.postgres import refuse_forgetful_servers
 from curator.ledger.problems import ChainBroken, HolderAlive, HolderLost, LedgerFromTheFuture
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 from tests.contract.ledger_values import SETUP, opening, registration
 from tests.contract.postgres_server import Server, postgres_or_skip
 from tests.fakes.clock import FakeClock
@@ -179,7 +179,7 @@ HOLDER = """
 import sys, threading
 from curator.errors import LedgerUnavailable
 from curator.ledger.problems import (HolderLost)
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 from tests.fakes.clock import FakeClock
 ledger = SqlLedger.open_database(sys.argv[1], FakeClock())
 lease = ledger.take_lease("paused", 1.0)

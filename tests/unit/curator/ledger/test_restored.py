@@ -17,7 +17,7 @@ from curator.ledger.export import export_jsonl, verify_export
 from curator.ledger.problems import LedgerConflict, LedgerRestored
 from curator.ledger.records import DatasetStatus
 from curator.ledger.restored import accept_restored
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 from tests.contract.ledger_values import BUDGET, STEP, opening, registration
 from tests.contract.postgres_server import postgres_or_skip
 from tests.fakes.clock import FakeClock

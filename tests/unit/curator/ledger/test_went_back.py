@@ -17,7 +17,7 @@ from curator.ledger.anchor import HeadAnchor
 from curator.ledger.lease import Lease
 from curator.ledger.problems import ChainBroken, HolderLost, LedgerRestored
 from curator.ledger.restored import accept_restored
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 from tests.contract.ledger_values import STEP, most_steps, opening, registration
 from tests.contract.postgres_server import Server, own_server
 from tests.fakes.clock import FakeClock

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import event
 
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 
 
 @dataclass

@@ -26,7 +26,7 @@ from curator.mechanisms.base import (
     StatefulMechanism,
 )
 from curator.mechanisms.dp_cgan import DpCgan, DpCganSpec, dp_critic_shape
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.records import ImageSpace, RecordBatch, Samples

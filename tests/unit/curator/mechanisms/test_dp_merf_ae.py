@@ -32,7 +32,7 @@ from curator.errors import MalformedRequest
 from curator.mechanisms import dp_merf_ae
 from curator.mechanisms.base import FreshSamples, ReleasedOnceMechanism
 from curator.mechanisms.dp_merf_ae import DpMerfAe, DpMerfAeSpec, autoencoder_shape
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.records import ImageSpace, RecordBatch, Samples

@@ -22,7 +22,7 @@ from curator.divergences.sliced import clip_rows, sliced_distance
 from curator.errors import MalformedRequest
 from curator.mechanisms.base import SampledMechanism
 from curator.mechanisms.dp_swd_features import DpSwdFeatures, DpSwdFeaturesSpec
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.private import Private
 from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import LatticeBlock, Release

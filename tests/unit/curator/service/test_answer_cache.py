@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from curator.errors import StepLost
-from curator.service.answer_cache import KeptAnswers
+from curator.service.answer_cache import AnswerCache
 from curator.service.answer_step import release_gradient
 from curator.service.context import Context
 from curator.service.live_run import LiveRun
@@ -31,7 +31,7 @@ def runs(ctx: Context, number: int) -> list[LiveRun]:
 
 def bounded(claims: int) -> Context:
     ctx = context()
-    object.__setattr__(ctx, "kept", KeptAnswers(claims * ONE))
+    object.__setattr__(ctx, "kept", AnswerCache(claims * ONE))
     return ctx
 
 

@@ -23,8 +23,8 @@ from curator.planning.plan import PlanRequest, plan_run
 from curator.service.answer_step import release_gradient
 from curator.service.close_run import close_run
 from curator.service.context import Context
-from curator.service.decide import decide
 from curator.service.live_run import Answer
+from curator.service.steward_decisions import decide
 from curator.service.steward_policy import StewardPolicy
 from tests.fakes.curator import ALICE, BOB, STEWARD, context, opened, step_request
 

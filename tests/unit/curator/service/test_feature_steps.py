@@ -19,8 +19,8 @@ from curator.privacy.facts import DatasetFacts
 from curator.privacy.records import Samples
 from curator.service.answer_step import StepRequest, release_gradient
 from curator.service.context import Context
+from curator.service.declared_limits import check_policy
 from curator.service.open_run import RunRequest, open_run
-from curator.service.policy import check_policy
 from curator.service.resume_run import resume_run
 from tests.fakes.curator import ALICE, context, opened, small_images, step_request
 from tests.fakes.facts import small_facts

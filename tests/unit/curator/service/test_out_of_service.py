@@ -22,10 +22,10 @@ from curator.service.resume_run import resume_run
 from curator.serving.load_datasets import load_datasets
 from tests.fakes.curator import ALICE, context, memory_ledger, opened, small_images, step_request
 from tests.fakes.facts import small_facts
-from tests.unit.curator.service.test_setups import request
+from tests.unit.curator.service.test_releases_in_progress import request
 
 if TYPE_CHECKING:
-    from curator.ledger.sql import SqlLedger
+    from curator.ledger.sql_ledger import SqlLedger
 
 Damage = Callable[[], None]
 

@@ -16,8 +16,8 @@ from curator.planning.plan import Plan, PlanRequest, plan_run
 from curator.planning.table import MOST_POINTS, Axis
 from curator.service.caller import Caller
 from curator.service.context import Context
-from curator.service.decide import decide
 from curator.service.open_run import RunRequest, open_run
+from curator.service.steward_decisions import decide
 from curator.service.steward_policy import StewardPolicy
 from tests.fakes.curator import ALICE, BOB, CRITICS, EMBEDDING, SINKHORN, context, opened
 

@@ -23,7 +23,7 @@ from curator.service.context import Context
 from curator.service.in_turn import InTurn
 from curator.service.live_run import KEPT_ANSWERS
 from curator.service.resume_run import resume_run
-from curator.state.in_memory import HeldState
+from curator.state.in_memory import StateInMemory
 from tests.fakes.curator import (
     ALICE,
     context,
@@ -89,7 +89,7 @@ def claimed(ctx: Context, run_id: str, steps: range) -> Iterator[dict[int, Any]]
         thread.join(20)
 
 
-def held(ctx: Context, run_id: str) -> HeldState:
+def held(ctx: Context, run_id: str) -> StateInMemory:
     found = ctx.live_runs[run_id].held
     assert found is not None
     return found
@@ -247,7 +247,7 @@ def test_the_state_is_forgotten_when_the_run_ends() -> None:
     ctx.executor.shutdown(wait=True)
     assert kept._state is None
     assert other._state is None
-    assert repr(kept) == "HeldState(<sealed>)"
+    assert repr(kept) == "StateInMemory(<sealed>)"
 
 
 def test_claimed_steps_are_answered_although_the_run_ends_meanwhile(

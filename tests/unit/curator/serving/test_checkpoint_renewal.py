@@ -14,7 +14,7 @@ from curator.ledger.checkpoint import Checkpoint
 from curator.ledger.entries import SpendAdded
 from curator.ledger.problems import ChainBroken
 from curator.ledger.records import NOTHING
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 from curator.overview.history import History
 from curator.serving.checkpoint_renewal import Renewal
 from tests.contract.ledger_values import registration

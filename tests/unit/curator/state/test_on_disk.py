@@ -25,8 +25,8 @@ from curator.service.context import Context
 from curator.service.resume_run import resume_run
 from curator.state import on_disk
 from curator.state.folder import StateFolder
-from curator.state.in_memory import HeldState
-from curator.state.on_disk import KeptState
+from curator.state.in_memory import StateInMemory
+from curator.state.on_disk import StateOnDisk
 from tests.fakes.curator import (
     ALICE,
     context,
@@ -216,27 +216,27 @@ class Counting(StatefulMechanism):
         return tensors["again"]
 
 
-def begun(root: Path) -> KeptState:
+def begun(root: Path) -> StateOnDisk:
     run = opened(context(), "gs-wgan-mean")
     kept = StateFolder(root).open(run)
     assert kept is not None
     return kept
 
 
-def stepped(held: HeldState, mechanism: Any, step: int) -> Release:
+def stepped(held: StateInMemory, mechanism: Any, step: int) -> Release:
     samples = step_request("", step).samples
     return held.step(step, mechanism, PrivateRecords(small_images()), samples, NoNoise())
 
 
 def test_a_state_of_every_step_is_on_disk_before_the_answer_leaves(tmp_path: Path) -> None:
     kept, mechanism = begun(tmp_path), Counting()
-    held = HeldState(0, kept)
+    held = StateInMemory(0, kept)
     for step in range(1, 4):
         stepped(held, mechanism, step)
         found, tensors = on_disk._read(next(tmp_path.rglob("state.safetensors")))
         assert found == step
         assert torch.equal(tensors["again"], torch.full((2,), 0.25 * step))
-    again = stepped(HeldState(3, kept), mechanism, 4).blocks[0]
+    again = stepped(StateInMemory(3, kept), mechanism, 4).blocks[0]
     assert isinstance(again, FloatBlock)
     assert torch.equal(again.values, torch.full((1, 2), 1.0))
     assert mechanism.starts == 1
@@ -246,7 +246,7 @@ def test_what_cannot_be_kept_is_not_answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept, mechanism = begun(tmp_path), Counting()
-    held = HeldState(0, kept)
+    held = StateInMemory(0, kept)
     stepped(held, mechanism, 1)
     kept.forget()
     with pytest.raises(Exception, match=r"."):

@@ -18,9 +18,6 @@ MAX_DIMENSION = 1 << 20
 def check_noise_multiplier(noise_multiplier: float) -> None:
     """Refuse a noise multiplier that no accountant should see.
 
-    Args:
-        noise_multiplier: Noise standard deviation over sensitivity, dimensionless.
-
     Raises:
         ValueError: If it is not a finite number in [1e-2, 1e6].
     """

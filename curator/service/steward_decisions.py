@@ -22,10 +22,6 @@ _STOPPED = {
 def decide(context: Context, decision: Decision) -> DatasetState:
     """Write a decision; from then on no process charges anything against it.
 
-    Args:
-        context: The collaborators.
-        decision: By the steward.
-
     Returns:
         The data set as the ledger has it now.
 

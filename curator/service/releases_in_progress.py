@@ -31,9 +31,6 @@ class Setups:
     def refuse_second(self, analyst: str) -> None:
         """Refuse to begin while another release of this analyst is being made here.
 
-        Args:
-            analyst: Who wants to open a run.
-
         Raises:
             Unavailable: If there is one; it is over in a while.
         """
@@ -64,11 +61,7 @@ class Setups:
             self._making.pop(live.run_id, None)
 
     def is_making(self, run_id: str) -> bool:
-        """Return whether the release of a run is being made here.
-
-        Args:
-            run_id: Which run.
-        """
+        """Return whether the release of a run is being made here."""
         with self._lock:
             return run_id in self._making
 
@@ -77,9 +70,6 @@ class Setups:
 
         Args:
             live: The run; it is marked as closed, so no step of it will ever be claimed.
-
-        Returns:
-            Whether it was being made.
         """
         with self._lock:
             if live.run_id not in self._making:

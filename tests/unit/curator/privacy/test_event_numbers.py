@@ -10,7 +10,7 @@ import pytest
 from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.privacy.budget import Budget
-from curator.privacy.event import SamplingRate, check_num_steps
+from curator.privacy.event_numbers import SamplingRate, check_num_steps
 
 BAD_NUMBERS = [math.nan, math.inf, -math.inf, 0.0, -1.0, 1e-3, 1e9, "1", None, True]
 

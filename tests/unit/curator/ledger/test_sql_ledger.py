@@ -15,7 +15,7 @@ import pytest
 
 from curator.errors import LedgerUnavailable
 from curator.ledger.problems import ChainBroken, HolderLost, LedgerFromTheFuture, LedgerLocked
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 from tests.contract.ledger_values import SETUP, opening, registration
 from tests.fakes.clock import FakeClock
 
@@ -75,7 +75,7 @@ def test_after_a_power_cut_used_is_the_mark(ledger: SqlLedger, path: Path) -> No
 
 KILLED = """
 import os, pathlib, signal, sys
-from curator.ledger.sql import SqlLedger
+from curator.ledger.sql_ledger import SqlLedger
 from tests.contract.ledger_values import opening, registration
 from tests.fakes.clock import FakeClock
 ledger = SqlLedger.open_writer(pathlib.Path(sys.argv[1]), FakeClock())
@@ -272,7 +272,7 @@ def test_the_file_is_its_owner_s_and_durable(ledger: SqlLedger, path: Path) -> N
 
 
 def test_entries_are_paged(ledger: SqlLedger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("curator.ledger.sql_readings._PAGE", 2)
+    monkeypatch.setattr("curator.ledger.sql_ledger_reads._PAGE", 2)
     assert [entry.seq for entry in ledger.entries()] == [1, 2, 3, 4, 5]
 
 

@@ -46,8 +46,8 @@ def check(
         SourceError: If files would be refused.
     """
     from curator.data.errors import SourceError
+    from curator.sources.ingest import survey_source  # Pillow and scikit-learn
     from curator.sources.preflight_report import PRIVATE, report_lines
-    from curator.sources.source import survey_source  # Pillow and scikit-learn
 
     options = reading.options(classes, image_shape)
     with _interruptible("interrupted; nothing was written"):

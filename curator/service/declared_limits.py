@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from curator.errors import PolicyRefused
 from curator.mechanisms.base import Requirements, ServedMechanism
-from curator.privacy.event import SamplingRate
+from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.facts import DatasetFacts
 
 

@@ -8,12 +8,12 @@ import numpy as np
 
 from curator.data.errors import SourceError
 from curator.data.images import LabelledImages
+from curator.sources.array_readers import holds_idx, read_source
 from curator.sources.bounds import Bounds
 from curator.sources.conversion import Conversion
 from curator.sources.folder_source import ingest_folder, survey_folder
 from curator.sources.options import Progress, SourceOptions
 from curator.sources.preflight import labels_problem, shape_problem
-from curator.sources.readers import holds_idx, read_source
 from curator.sources.survey import Survey
 
 
@@ -21,12 +21,9 @@ def survey_source(source: str, options: SourceOptions, progress: Progress) -> Su
     """Decode everything once and keep nothing.
 
     Args:
-        source: As for `curator.sources.readers`, or a folder of image files.
+        source: As for `curator.sources.array_readers`, or a folder of image files.
         options: How to read it.
         progress: Told how many files of how many are done.
-
-    Returns:
-        What it holds, and what is refused.
 
     Raises:
         SourceError: If it cannot be read at all.
@@ -46,9 +43,6 @@ def ingest_source(
         options: How to read it; an image folder needs the shape and the classes.
         scratch: A folder on the disk that has the room.
         progress: As for `survey_source`.
-
-    Returns:
-        The images, and the survey.
 
     Raises:
         SourceError: If anything is refused; the text names the first files.

@@ -22,12 +22,12 @@ from curator.service.answer_step import release_gradient
 from curator.service.caller import Caller
 from curator.service.close_run import close_run
 from curator.service.context import Context
-from curator.service.decide import decide
 from curator.service.download_release import download_release
 from curator.service.idle_runs import IdleRuns
 from curator.service.in_turn import InTurn
 from curator.service.open_run import RunRequest, open_run
 from curator.service.resume_run import resume_run
+from curator.service.steward_decisions import decide
 from tests.fakes.curator import (
     ALICE,
     BOB,

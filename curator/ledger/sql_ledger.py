@@ -29,9 +29,9 @@ from curator.ledger.problems import HolderAlive, HolderLost, LedgerRestored
 from curator.ledger.records import DatasetState, RunState
 from curator.ledger.rollback_guard import WatchedStore, accept_chain
 from curator.ledger.shared import check_kept, is_repeated_mark
-from curator.ledger.sql_readings import SqlReadings
-from curator.ledger.store import Store
+from curator.ledger.sql_ledger_reads import SqlReadings
 from curator.ledger.totals import EVERYBODY
+from curator.ledger.transactions import Store
 
 T = TypeVar("T")
 Clock = Callable[[], datetime]

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from curator.data.errors import SourceError
+from curator.sources.array_readers import read_source
 from curator.sources.idx import read_idx
-from curator.sources.readers import read_source
 
 IMAGES = np.arange(3 * 4 * 5, dtype=np.uint8).reshape(3, 4, 5)
 LABELS = np.array([0, 1, 2], dtype=np.uint8)

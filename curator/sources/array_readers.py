@@ -3,7 +3,7 @@
 PATH.npz                   arrays images/labels, or x_train/y_train, or --images-key/--labels-key
 IMAGES.idx[.gz],LABELS...  two IDX files, separated by a comma
 DIRECTORY                  with MNIST's four file names: the training pair is taken; folders of
-                           image files are read by `curator.sources.source`
+                           image files are read by `curator.sources.ingest`
 sklearn:digits             scikit-learn's 1,797 handwritten digits
 sklearn:digits-private     the same without every fifth record, which is declared public
 """
@@ -87,11 +87,7 @@ def _read_idx_directory(folder: Path, bounds: Bounds) -> LabelledImages:
 
 
 def holds_idx(folder: Path) -> bool:
-    """Return whether a folder holds MNIST's training pair.
-
-    Args:
-        folder: Any folder.
-    """
+    """Return whether a folder holds MNIST's training pair."""
     return _idx_pair(folder) is not None
 
 
