@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from analyst.errors import BudgetExhausted, ShareExhausted
 from analyst.facts import Budget, DatasetFacts
-from analyst.recipes import Recipe
 from analyst.rehearsal import BANNER, NO_LIMIT, is_rehearsal
 from analyst.training.run_source import Curator
+
+if TYPE_CHECKING:
+    from analyst.recipes import Recipe
 
 _FINAL: Final = frozenset({"retired", "erased"})
 """What a steward does for ever: whatever is left of the budget cannot be spent."""
