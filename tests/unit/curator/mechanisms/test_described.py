@@ -280,3 +280,18 @@ def test_a_method_that_is_known_in_advance_is_favoured() -> None:
     assert usual.favourite != best.favourite == run.favourite
     assert best.num_steps > 2 * usual.num_steps
     assert f"favours order {best.favourite:g}" in "\n".join(explain_lines(best))
+
+
+def test_what_a_budget_favours_affords_more_of_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    recipes = Path(__file__).resolve().parents[4] / "analyst" / "recipes"
+    recipe = str(recipes / "dp-sinkhorn-mnist-cpu.toml")
+    budget = ["--epsilon", "10", "--delta", "1e-5", "--nominal-size", "60000", "--capacity", "112"]
+
+    def affordable(*more: str) -> int:
+        assert cli.main(["accountant", "explain", recipe, *budget, "--json", *more]) == 0
+        steps: int = json.loads(capsys.readouterr().out)["affordable_steps"]
+        return steps
+
+    assert affordable("--favour", recipe) > affordable()
