@@ -116,7 +116,7 @@ def speed(mechanism: DpCgan, num_steps: int = 5) -> dict[str, float]:
 
     def samples() -> Iterator[Any]:
         while True:
-            yield images.poisson_batch(mechanism.sampling_rate, mechanism.capacity, noise)
+            yield images.poisson_batch(mechanism.spec.rate, mechanism.spec.capacity, noise)
 
     rows = mechanism.spec.num_samples
     given = Samples(

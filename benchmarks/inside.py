@@ -63,7 +63,7 @@ def mechanism_alone(
         raise TypeError
 
     def step(images: Tensor, labels: Tensor) -> Release:
-        batch = sampled.poisson_batch(mechanism.sampling_rate, mechanism.capacity, noise)
+        batch = sampled.poisson_batch(mechanism.spec.rate, mechanism.spec.capacity, noise)
         return mechanism.gradient(_samples(images, labels), batch, noise)
 
     try:

@@ -127,7 +127,8 @@ def measure_calls(ledger: SqlLedger, history: History, about: dict[str, Any], re
         repeats: Calls of each kind.
     """
     counted = [0]
-    for engine in (ledger._store._reader, ledger._store._writer):  # noqa: SLF001 - counts only
+    connections = ledger._store._store  # noqa: SLF001 - counts only
+    for engine in (connections._reader, connections._writer):  # noqa: SLF001
         event.listen(engine, "before_cursor_execute", lambda *_: counted.append(counted.pop() + 1))
     for what, call in calls(ledger, history, about["closed_runs"]):
         call()
