@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import metadata
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from typer.core import TyperGroup
@@ -123,7 +123,7 @@ def _main(argv: Sequence[str], task: Task, output: Output) -> int:
     except typer.Exit as end:  # such as after --help
         return end.exit_code
     except typer.TyperException as mistake:
-        return _report_usage(mistake, task)
+        return _report_usage(mistake, task, argv)
     except OutputLost as lost:
         if isinstance(lost.__cause__, BrokenPipeError):  # such as 'head', which has seen enough
             return ExitCode.OK
@@ -153,9 +153,21 @@ def _done(code: ExitCode, task: Task, output: Output) -> ExitCode:
     return ExitCode.OUTPUT_LOST if code is ExitCode.OK else code
 
 
-def _report_usage(mistake: typer.TyperException, task: Task) -> ExitCode:
+def _words(argv: Sequence[str]) -> str:
+    """Return the command that a command line names, as it is typed."""
+    found: Any = program()
+    words = ["analyst"]
+    for word in argv:
+        found = getattr(found, "commands", {}).get(word)
+        if found is None:
+            break
+        words.append(word)
+    return " ".join(words)
+
+
+def _report_usage(mistake: typer.TyperException, task: Task, argv: Sequence[str]) -> ExitCode:
     context = getattr(mistake, "ctx", None)
-    words = "analyst" if context is None else context.command_path
+    words = _words(argv) if context is None else context.command_path
     task.screen.warn(f"error: {mistake.format_message()}")
     task.screen.warn(f"what to do: read '{words} --help', then type it again")
     return ExitCode.USAGE

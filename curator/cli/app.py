@@ -7,7 +7,7 @@ import sqlite3
 import sys
 from collections.abc import Sequence
 from importlib import metadata
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from typer.core import TyperGroup
@@ -96,7 +96,7 @@ def _main(argv: Sequence[str], task: Task, output: Output) -> int:
     except typer.Exit as end:  # such as after --help
         return end.exit_code
     except typer.TyperException as mistake:
-        return _report_usage(mistake)
+        return _report_usage(mistake, argv)
     except KeyboardInterrupt:
         sys.stderr.write("curator: interrupted\n")
         return ExitCode.INTERRUPTED
@@ -126,9 +126,21 @@ def _done(task: Task, output: Output) -> int:
     return ExitCode.OUTPUT_LOST
 
 
-def _report_usage(mistake: typer.TyperException) -> ExitCode:
+def _words(argv: Sequence[str]) -> str:
+    """Return the command that a command line names, as it is typed."""
+    found: Any = program()
+    words = ["curator"]
+    for word in argv:
+        found = getattr(found, "commands", {}).get(word)
+        if found is None:
+            break
+        words.append(word)
+    return " ".join(words)
+
+
+def _report_usage(mistake: typer.TyperException, argv: Sequence[str]) -> ExitCode:
     context = getattr(mistake, "ctx", None)
-    words = "curator" if context is None else context.command_path
+    words = _words(argv) if context is None else context.command_path
     text = mistake.format_message().replace("Value error, ", "")
     sys.stderr.write(f"curator: {text}\ncurator: read '{words} --help', then type it again\n")
     return ExitCode.USAGE

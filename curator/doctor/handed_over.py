@@ -24,10 +24,10 @@ def handed_over(subject: Subject) -> Finding:
     more = len(found) - _MOST_NAMED
     names = ", ".join(found[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
     return attention(
-        f"credentials that are to be handed over still lie here: {names}",
-        "hand them over on a safe channel, then remove them here: who has a copy of the folder, "
-        "or of its backup, can ask in their name; a lost one is replaced by 'curator analyst "
-        "rotate'",
+        f"credentials that were made for others still lie here: {names}",
+        "hand over what is still wanted on a safe channel, then remove them here, also those of a "
+        "revoked analyst: who has a copy of the folder, or of its backup, can ask in their name "
+        "until they are revoked; a lost one is replaced by 'curator analyst rotate'",
         left=found,
     )
 

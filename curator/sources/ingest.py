@@ -96,7 +96,7 @@ def _survey_arrays(source: str, images: LabelledImages, options: SourceOptions) 
     shape, want = images.levels.shape[1:], options.conversion.shape
     survey.channels, survey.sizes[shape[2], shape[1]] = shape[0], len(labels)
     survey.modes[f"{shape[0]} channels"] = len(labels)
-    problem = None if want is None else shape_problem(shape, want)
+    problem = shape_problem(shape, want)
     if problem is not None:
         survey.refusals.append(("all images", problem))
     problem = labels_problem(images.labels, len(options.classes) if options.classes else None)

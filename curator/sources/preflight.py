@@ -44,13 +44,15 @@ def check_source(images: LabelledImages, facts: DatasetFacts) -> tuple[str, ...]
     return lines
 
 
-def shape_problem(shape: tuple[int, ...], declared: Shape) -> str | None:
+def shape_problem(shape: tuple[int, ...], declared: Shape | None) -> str | None:
     """Return why arrays are not of the declared shape, None if they are.
 
     Args:
         shape: Of one image, (channels, height, width).
-        declared: Likewise.
+        declared: Likewise; None if nothing is, then channels that come last are a problem.
     """
+    if declared is None:
+        return f"shape {shape}: {CHANNELS_FIRST}" if has_channels_last(shape) else None
     if shape == declared:
         return None
     words = f"the images have shape {shape}, declared is {declared}"

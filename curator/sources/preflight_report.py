@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from curator.sources.preflight import CHANNELS_FIRST, has_channels_last
+from curator.sources.preflight import has_channels_last
 from curator.sources.survey import Survey
 
 MOST_NAMES = 20
@@ -62,8 +62,8 @@ def _shape_line(survey: Survey) -> Iterator[str]:
         ((width, height),), (mode,) = survey.sizes, survey.modes
         channels = survey.channels or _CHANNELS.get(mode)
         if survey.channels is not None and has_channels_last((survey.channels, height, width)):
-            yield f"shape ({channels}, {height}, {width}): {CHANNELS_FIRST}"
-        elif channels is not None:
+            return  # they are refused
+        if channels is not None:
             yield f"all have one shape: --image-shape {channels}x{height}x{width}"
 
 

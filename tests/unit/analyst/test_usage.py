@@ -125,3 +125,10 @@ def test_several_values_after_one_option() -> None:
     assert understood([*plan, "--plot", "--force"], "analyst").params["plot"] == "-"
     assert understood([*plan, "--plot", "p.png"], "analyst").params["plot"] == "p.png"
     assert understood([*plan, "--plot=p.png"], "analyst").params["plot"] == "p.png"
+
+
+def test_an_option_without_its_argument_names_the_command_s_help(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["train", "--out"]) == ExitCode.USAGE
+    assert "read 'analyst train --help'" in capsys.readouterr().err

@@ -144,3 +144,18 @@ def test_a_second_revoke_changes_and_records_nothing(
     assert capsys.readouterr().out == "liam was revoked before: nothing was changed\n"
     assert main(["analyst", "log", *at]) == 0
     assert capsys.readouterr().out == recorded
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["dataset", "add", "--dir"], "curator dataset add"),
+        (["accountant", "explain", "x", "--favour"], "curator accountant explain"),
+        (["--dir"], "curator"),
+    ],
+)
+def test_an_option_without_its_argument_names_the_command_s_help(
+    capsys: pytest.CaptureFixture[str], argv: list[str], words: str
+) -> None:
+    assert main(argv) == ExitCode.USAGE
+    assert f"read '{words} --help', then type it again" in capsys.readouterr().err

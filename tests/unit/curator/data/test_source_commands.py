@@ -109,9 +109,10 @@ def test_channels_come_first_and_the_refusal_says_how(
     source = tmp_path / "last.npz"
     np.savez(source, images=np.zeros((4, 8, 8, 3), np.uint8), labels=np.array([0, 1, 1, 0]))
     how = "images.transpose(0, 3, 1, 2)"
-    assert main(["dataset", "check", str(source)]) == ExitCode.OK
-    out = capsys.readouterr().out
-    assert how in out
+    assert main(["dataset", "check", str(source)]) == ExitCode.FAILED
+    out, error = capsys.readouterr()
+    assert how in error
+    assert "0 images can be taken" in out
     assert "--image-shape 8x8x3" not in out
     assert main(["dataset", "check", str(source), "--image-shape", "3x8x8"]) == ExitCode.FAILED
     assert how in capsys.readouterr().err
