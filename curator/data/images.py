@@ -63,7 +63,7 @@ def labelled_images(
         msg = f"{source}: there are no images in it"
         raise SourceError(msg)
     if not np.issubdtype(images.dtype, np.integer) or images.min() < 0 or images.max() > 255:
-        msg = f"{source}: pixel values must be integers from 0 to 255"
+        msg = f"{source}: pixel values must be integers from 0 to 255: scale and round them first"
         raise SourceError(msg)
     levels = np.ascontiguousarray(images, dtype=np.uint8)
     if groups is None:

@@ -26,7 +26,8 @@ def decided(state: DatasetState, decision: entries.Decision) -> DatasetState:
     """
     match decision:
         case entries.CapLowered(epsilon=epsilon):
-            _require(holds=0 < epsilon <= state.cap, otherwise="a cap is positive and only falls")
+            words = f"a cap is positive and only falls: it is {state.cap:g} now"
+            _require(holds=0 < epsilon <= state.cap, otherwise=words)
             return replace(state, cap=epsilon)
         case entries.ShareSet(analyst=analyst, epsilon=epsilon):
             _require(
@@ -44,7 +45,8 @@ def decided(state: DatasetState, decision: entries.Decision) -> DatasetState:
             )
             _require(
                 holds=status in FOLLOWERS[state.status],
-                otherwise=f"a data set that is {state.status} does not become {status}",
+                otherwise=f"the data set is {state.status}"
+                + (" already" if status is state.status else f", and does not become {status}"),
             )
             return replace(state, status=status)
         case entries.SpendAdded(cost=cost):
