@@ -3,7 +3,9 @@
 Most of a command's processor time is importing torch, numba and SQLAlchemy, and an end-to-end test
 starts many commands. A server that has imported the libraries, and nothing of ours, forks a child
 for each: the child is a process of its own in every other way, and runs `main` as `python -m` does.
-What a start itself does is tested by real ones (`tests/unit/cli`, the README, the crash tests).
+What a start itself does is tested by real ones (`tests/unit/cli`, the tutorial, the crash tests).
+Elsewhere than on Linux, where a fork of a program with these libraries may not live, they start
+as `python -m` does.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ _LIBRARIES: Final = (
     *("sqlalchemy", "fastapi", "pydantic", "cryptography.x509"),
 )
 _LONGEST: Final = 1 << 20
+_FORKS: Final = sys.platform == "linux"
+_SHORT: Final = "/tmp"  # noqa: S108 - the name of a socket has about a hundred characters
 
 
 class Forked:
@@ -49,6 +53,19 @@ class Forked:
         server: str | None = None,
     ) -> None:
         """Begin `words`, of which the first is "curator" or "analyst"."""
+        self.returncode: int | None = None
+        self._started: subprocess.Popen[bytes] | None = None
+        if not _FORKS:
+            self._started = subprocess.Popen(
+                [sys.executable, "-m", f"{words[0]}.cli", *words[1:]],
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                cwd=cwd,
+                env=env,
+            )
+            self.pid = self._started.pid
+            return
         self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._connection.connect(server or server_address())
         asked = {
@@ -58,7 +75,6 @@ class Forked:
         }
         socket.send_fds(self._connection, [json.dumps(asked).encode()], [stdout, stderr])
         self.pid = int(self._connection.recv(_LONGEST))
-        self.returncode: int | None = None
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
@@ -74,6 +90,10 @@ class Forked:
         return ended
 
     def _ended(self, timeout: float | None) -> int | None:
+        if self._started is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self.returncode = self._started.wait(timeout)
+            return self.returncode
         if self.returncode is None:
             self._connection.settimeout(timeout)
             try:
@@ -103,7 +123,7 @@ def run(
 @functools.cache
 def server_address() -> str:
     """Start the server of this process once, and return its address."""
-    folder = tempfile.TemporaryDirectory(prefix="weir-forks-")
+    folder = tempfile.TemporaryDirectory(prefix="weir-forks-", dir=_SHORT)
     address = f"{folder.name}/socket"
     started = subprocess.Popen(
         [sys.executable, "-m", "tests.e2e.forks", address],
@@ -190,8 +210,11 @@ def _be(asked: dict[str, Any], descriptors: list[int]) -> NoReturn:
 
 def shell_functions() -> str:
     """Return Bash functions `curator` and `analyst` that run them."""
+    names = ("curator", "analyst")
+    if not _FORKS:
+        return "".join(f'{name}() {{ {sys.executable} -m {name}.cli "$@"; }}\n' for name in names)
     start = f"{sys.executable} -S -E {Path(__file__).resolve()} {server_address()}"
-    return "".join(f'{name}() {{ {start} {name} "$@"; }}\n' for name in ("curator", "analyst"))
+    return "".join(f'{name}() {{ {start} {name} "$@"; }}\n' for name in names)
 
 
 if __name__ == "__main__":
