@@ -108,7 +108,7 @@ def abort(_: NoiseSource) -> None:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_the_worst_canary_stays_below_the_claim(name: str) -> None:
-    rules = Rules(trials=60 if name in OLDER else 20, delta=1e-5, error=FALSE_ALARM)
+    rules = Rules(trials=300 if name in OLDER else 20, delta=1e-5, error=FALSE_ALARM)
     canary = FAULTS[name].canary if name in FAULTS else "flip"
     result = play(make_target(name, 1.0), make_pair(canary), rules)
     assert result.holds
@@ -144,7 +144,7 @@ def test_a_quarter_of_the_noise_exceeds_the_claim_in_process(name: str) -> None:
     "name", [*OLDER, "dp-cgan", "dp-merf-ae", "dp-merf-ae-training", "dp-swd-features"]
 )
 def test_a_record_that_fails_cannot_be_told_from_no_record(name: str) -> None:
-    rules = Rules(trials=40 if name in OLDER else 20, delta=1e-5, error=FALSE_ALARM)
+    rules = Rules(trials=100 if name in OLDER else 20, delta=1e-5, error=FALSE_ALARM)
     result = play(make_target(name, 1.0), make_pair("failing"), rules)
     assert all(check.lower_bound == 0 for check in result.checks)
     assert result.failed_answers == 0
