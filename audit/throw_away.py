@@ -28,14 +28,17 @@ from curator.data.sampling import PrivateRecords
 from curator.folder import initialise
 from curator.ledger.ledger import DatasetRegistration
 from curator.ledger.memory import MemoryLedger
+from curator.planning.planner import Planner
 from curator.privacy.noise import NoiseSource
 from curator.rpc.identity import KnownCallers
 from curator.rpc.server import RpcConfig, create_server
-from curator.service.context import Context, ServedDataset
+from curator.service.limits import Limits
+from curator.service.runs import Runs
+from curator.service.served_datasets import ServedDataset, ServedDatasets
+from curator.service.service import Computing, Service
 
 _ANALYST = "attacker"
-_MAX_SAMPLES = 64
-_MESSAGE_BYTES = 1 << 20
+_LIMITS = Limits(max_samples=64, max_message_mib=1)
 _GRACE_SECONDS = 5.0
 
 
@@ -43,7 +46,7 @@ _GRACE_SECONDS = 5.0
 class ThrowAwayCurator:
     """A serving curator and a connection to it."""
 
-    context: Context
+    runs: Runs
     records: Records
     barrier: Barrier
     _numbers: Iterator[int] = field(default_factory=count)
@@ -51,7 +54,7 @@ class ThrowAwayCurator:
     def new_dataset(self) -> str:
         """Register the records once more, with a whole budget."""
         facts = audit_facts(f"audit-{next(self._numbers)}")
-        self.context.ledger.register_dataset(
+        self.runs.ledger.register_dataset(
             DatasetRegistration(
                 name=facts.name,
                 budget=facts.budget,
@@ -60,7 +63,7 @@ class ThrowAwayCurator:
             )
         )
         sealed = cast("PrivateRecords", self.records)
-        self.context.datasets[facts.name] = ServedDataset(facts=facts, records=sealed)
+        self.runs.datasets.add(ServedDataset(facts=facts, records=sealed))
         return facts.name
 
 
@@ -79,30 +82,29 @@ def throw_away_curator(records: Records, noise: NoiseSource) -> Iterator[ThrowAw
         folder = initialise(Path(root) / "curator")
         credentials = folder.add_analyst(_ANALYST)
         executor = ThreadPoolExecutor(1, thread_name_prefix="audit")
-        context = Context(
+        runs = Runs(
             ledger=MemoryLedger(utc_now),
-            datasets={},
-            noise=noise,
-            executor=executor,
+            datasets=ServedDatasets(),
             holder=f"audit-{threading.get_native_id()}",
-            max_samples=_MAX_SAMPLES,
         )
+        computing = Computing(noise=noise, executor=executor)
         server = create_server(
-            context,
+            Service(runs=runs, computing=computing, limits=_LIMITS),
+            Planner(ledger=runs.ledger, facts=runs.datasets.facts, limits=_LIMITS),
             KnownCallers(folder.tokens),
             folder.signing_key,
             RpcConfig(
                 host="127.0.0.1",
                 port=0,
                 tls=folder.tls,
-                max_message_bytes=_MESSAGE_BYTES,
+                max_message_bytes=_LIMITS.max_message_bytes,
                 reflection=False,
             ),
         )
         server.start()
         try:
             with connect(f"localhost:{server.port}", credentials=credentials) as barrier:
-                yield ThrowAwayCurator(context=context, records=records, barrier=barrier)
+                yield ThrowAwayCurator(runs=runs, records=records, barrier=barrier)
         finally:
             server.drain(_GRACE_SECONDS)
             executor.shutdown(wait=True)

@@ -31,9 +31,12 @@ from curator.sanitizer.entropy import OsEntropy
 from curator.sanitizer.prefetched import PrefetchedNoise
 from curator.service.answer_step import StepRequest, release_gradient
 from curator.service.caller import Caller, Role
-from curator.service.context import Context, ServedDataset
 from curator.service.in_turn import InTurn
+from curator.service.limits import Limits
 from curator.service.open_run import RunRequest, open_run
+from curator.service.runs import Runs
+from curator.service.served_datasets import ServedDataset, ServedDatasets
+from curator.service.service import Computing, Service
 
 Step = Callable[[Tensor, Tensor], Release]
 _NOISE_AHEAD = 1 << 18
@@ -93,17 +96,15 @@ def service(shape: Shape, folder: Path | None) -> Iterator[Step]:
     )
     noise = PrefetchedNoise(OsEntropy(), _NOISE_AHEAD)
     with InTurn(1) as executor:
-        context = Context(
-            ledger=ledger,
-            datasets={DATASET: ServedDataset(facts=declared, records=random_records(shape))},
-            noise=noise,
-            executor=executor,
-            holder="benchmark",
-            max_samples=4096,
+        served = ServedDataset(facts=declared, records=random_records(shape))
+        service = Service(
+            runs=Runs(ledger=ledger, datasets=ServedDatasets([served]), holder="benchmark"),
+            computing=Computing(noise=noise, executor=executor),
+            limits=Limits(),
         )
         caller = Caller("a", Role.ANALYST)
         run = open_run(
-            context,
+            service,
             caller,
             RunRequest(
                 dataset=DATASET,
@@ -122,7 +123,7 @@ def service(shape: Shape, folder: Path | None) -> Iterator[Step]:
                 step=number,
                 samples=_samples(images, labels),
             )
-            return release_gradient(context, caller, request).result().release
+            return release_gradient(service, caller, request).result().release
 
         yield step
     noise.stop()

@@ -21,7 +21,6 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,11 +37,11 @@ from curator.ledger.sql_ledger import SqlLedger
 from curator.overview.history import History
 from curator.overview.metrics import measure
 from curator.overview.queries import list_runs, page_of_runs
-from curator.overview.summary import overview
+from curator.overview.summary import Shown, overview
 from curator.rest.pages import Page
-from curator.sanitizer.entropy import OsEntropy
 from curator.service.caller import Caller, Role
-from curator.service.context import Context, ServedDataset
+from curator.service.served_datasets import ServedDataset, ServedDatasets
+from curator.telemetry.requests import Telemetry
 
 _STEWARD: Final = Caller("steward", Role.STEWARD)
 _ANALYST: Final = Caller(analyst(7), Role.ANALYST)
@@ -172,13 +171,12 @@ def calls(
         history: Of the same ledger.
         closed: Closed runs that it has.
     """
-    context = Context(
+    shown = Shown(
         ledger=ledger,
-        datasets={DATASET: ServedDataset(facts=FACTS, records=None)},
-        noise=OsEntropy(),
-        executor=ThreadPoolExecutor(1),
-        holder=HOLDER,
-        max_samples=1,
+        datasets=ServedDatasets([ServedDataset(facts=FACTS, records=None)]),
+        telemetry=Telemetry(),
+        is_ready=lambda: True,
+        history=history,
     )
     numbers = itertools.count(10 * closed + 1000)
     fresh: list[str] = []
@@ -197,7 +195,7 @@ def calls(
         ledger.close_run(run_id, HOLDER, 1, used.get(run_id, 0), "by the analyst")
 
     def page() -> Page:
-        view = overview(context, history, _STEWARD, utc_now(), is_ready=True)
+        view = overview(shown, _STEWARD, utc_now())
         return Page("dashboard.html", view=view, has_session=False)
 
     middle = f"{closed // 2:032x}"
@@ -206,12 +204,12 @@ def calls(
         ("charge", charge),
         ("close a run", close_one),
         ("budget", lambda: ledger.statement(DATASET)),
-        ("list, steward", lambda: list_runs(context, _STEWARD)),
-        ("list, analyst", lambda: list_runs(context, _ANALYST)),
-        ("page, steward", lambda: page_of_runs(context, _STEWARD, _PAGE, middle)),
-        ("page, analyst", lambda: page_of_runs(context, _ANALYST, _PAGE, None)),
+        ("list, steward", lambda: list_runs(ledger, _STEWARD)),
+        ("list, analyst", lambda: list_runs(ledger, _ANALYST)),
+        ("page, steward", lambda: page_of_runs(ledger, _STEWARD, _PAGE, middle)),
+        ("page, analyst", lambda: page_of_runs(ledger, _ANALYST, _PAGE, None)),
         ("look for idle runs", ledger.open_runs),
-        ("metrics", lambda: measure(context, is_ready=True)),
+        ("metrics", lambda: measure(shown)),
         ("dashboard", page),
     ]
 

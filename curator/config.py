@@ -15,6 +15,7 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from curator.divergences.backend_names import Backend
+from curator.service.limits import Limits
 from curator.validation_errors import in_plain_words
 
 TEMPLATE = """\
@@ -116,21 +117,6 @@ class LedgerSection(_Section):
     lease_seconds: float = Field(default=15.0, ge=1, le=3600, allow_inf_nan=False)
 
 
-class LimitsSection(_Section):
-    """Sizes beyond which a request is refused."""
-
-    max_message_mib: int = Field(default=64, ge=1, le=1024)
-    max_samples: int = Field(default=4096, ge=1, le=1 << 16)
-    max_open_runs: int = Field(default=64, ge=1, le=1 << 16)
-    max_state_mib: int = Field(default=4096, ge=1, le=1 << 24)
-    idle_hours: float = Field(default=24.0, gt=0, le=8760, allow_inf_nan=False)
-
-    @property
-    def max_message_bytes(self) -> int:
-        """The largest request, in bytes."""
-        return self.max_message_mib << 20
-
-
 _DEVICE: Final = re.compile(r"cpu|cuda(:\d{1,2})?")
 
 
@@ -170,7 +156,7 @@ class CuratorConfig(_Section):
     rest: RestSection = RestSection()
     identity: IdentitySection = IdentitySection()
     ledger: LedgerSection = LedgerSection()
-    limits: LimitsSection = LimitsSection()
+    limits: Limits = Limits()
     compute: ComputeSection = ComputeSection()
     telemetry: TelemetrySection = TelemetrySection()
     timing: TimingSection = TimingSection()

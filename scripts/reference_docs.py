@@ -98,7 +98,7 @@ def _toml(value: object) -> str:
 def rest_page() -> str:
     """Return the page of the REST API, out of its OpenAPI schema."""
     nothing = MagicMock()  # the schema asks for the routes alone
-    schema = create_app(nothing, nothing, lambda: True, nothing).openapi()
+    schema = create_app(nothing, nothing, nothing, nothing).openapi()
     parts = [MADE, "# REST\n", str(schema["info"]["summary"]) + "\n"]
     parts.append(
         "Send `Authorization: Bearer TOKEN`, or a client certificate. Errors are "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-from concurrent.futures import ThreadPoolExecutor
 
 from curator.administration.channel import send
 from curator.administration.commands import Command
@@ -28,19 +27,13 @@ def administer(folder: CuratorFolder, command: Command) -> tuple[str, ...]:
     if lines is not None:
         return lines
     from curator.administration.execute import execute  # torch, where nobody serves
-    from curator.sanitizer.entropy import OsEntropy
-    from curator.service.context import Context
+    from curator.service.runs import Runs
+    from curator.service.served_datasets import ServedDatasets
 
     ledger = open_ledger(folder, load_config(folder.config))
     try:
-        context = Context(
-            ledger=ledger,
-            datasets={},
-            noise=OsEntropy(),
-            executor=ThreadPoolExecutor(1),
-            holder=f"steward:{os.getpid()}:{secrets.token_hex(8)}",
-            max_samples=1,
-        )
-        return execute(context, folder, command)
+        holder = f"steward:{os.getpid()}:{secrets.token_hex(8)}"
+        runs = Runs(ledger=ledger, datasets=ServedDatasets(), holder=holder)
+        return execute(runs, folder, command)
     finally:
         ledger.close()

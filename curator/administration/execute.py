@@ -21,8 +21,8 @@ from curator.administration.registered_images import complete_hashes, was_asked
 from curator.folder import CuratorFolder
 from curator.ledger.entries import CapLowered, Decision, PolicySet, ShareSet, StatusSet
 from curator.ledger.ledger import DatasetRegistration, DatasetState, DatasetStatus
-from curator.service.context import Context
 from curator.service.rehearsal import check_not_mixed
+from curator.service.runs import Runs
 from curator.service.steward_decisions import decide
 from curator.service.steward_policy import StewardPolicy
 from curator.state.folder import StateFolder
@@ -39,11 +39,11 @@ _NEVER_ASKED: Final = (
 )
 
 
-def execute(context: Context, folder: CuratorFolder, command: Command) -> tuple[str, ...]:
+def execute(runs: Runs, folder: CuratorFolder, command: Command) -> tuple[str, ...]:
     """Carry a command out.
 
     Args:
-        context: With the ledger; with data sets and runs if this process serves.
+        runs: Of this process, on the ledger; none if it does not serve.
         folder: Where the images are.
         command: What is asked.
 
@@ -55,9 +55,9 @@ def execute(context: Context, folder: CuratorFolder, command: Command) -> tuple[
     """
     if isinstance(command, Register):
         facts = command.facts
-        others = [state.registration.name for state in context.ledger.datasets()]
+        others = [state.registration.name for state in runs.ledger.datasets()]
         check_not_mixed([*others, facts.name])
-        context.ledger.register_dataset(
+        runs.ledger.register_dataset(
             DatasetRegistration(
                 name=facts.name,
                 budget=facts.budget,
@@ -67,11 +67,11 @@ def execute(context: Context, folder: CuratorFolder, command: Command) -> tuple[
             command.favourite,
         )
         return (f"{facts.name} is registered",)
-    known_dataset(context.ledger, command.dataset)
+    known_dataset(runs.ledger, command.dataset)
     if isinstance(command, SetShare):
         check_analyst(folder, command.analyst)
-    decision = _decision(context, command)
-    state = decide(context, decision)
+    decision = _decision(runs, command)
+    state = decide(runs, decision)
     lost: tuple[str, ...] = ()
     if isinstance(command, Erase):
         lost = complete_hashes(folder, command.dataset)
@@ -79,10 +79,10 @@ def execute(context: Context, folder: CuratorFolder, command: Command) -> tuple[
         StateFolder(folder.states).forget_dataset(command.dataset)
         if isinstance(decision, StatusSet) and not decision.asked:
             lost += (_NEVER_ASKED,)
-    return (*_told(context, command, state), *lost)
+    return (*_told(runs, command, state), *lost)
 
 
-def _decision(context: Context, command: Decided) -> Decision:
+def _decision(runs: Runs, command: Decided) -> Decision:
     name = command.dataset
     match command:
         case LowerCap(epsilon=epsilon, reason=reason):
@@ -90,18 +90,18 @@ def _decision(context: Context, command: Decided) -> Decision:
         case SetShare(analyst=analyst, epsilon=epsilon):
             return ShareSet(dataset=name, analyst=analyst, epsilon=epsilon)
         case SetPolicy(rules=rules):
-            policy = StewardPolicy.of(context.ledger.dataset(name)).changed(rules)
+            policy = StewardPolicy.of(runs.ledger.dataset(name)).changed(rules)
             return PolicySet(dataset=name, policy_json=policy.to_text())
         case Erase(reason=reason):
-            asked = was_asked(context.ledger, context.ledger.dataset(name))
+            asked = was_asked(runs.ledger, runs.ledger.dataset(name))
             return StatusSet(dataset=name, status=DatasetStatus.ERASED, reason=reason, asked=asked)
         case turn:
             return StatusSet(dataset=name, status=_STATUS[turn.kind], reason=turn.reason)
 
 
-def _told(context: Context, command: Decided, state: DatasetState) -> list[str]:
+def _told(runs: Runs, command: Decided, state: DatasetState) -> list[str]:
     name = state.registration.name
-    statement = context.ledger.statement(name)
+    statement = runs.ledger.statement(name)
     spent = f"epsilon spent {statement.spent_epsilon:.4f} of {state.cap:g}"
     match command:
         case LowerCap() if statement.spent_epsilon > state.cap:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -94,13 +93,11 @@ class _Plan:
         from curator.administration.lookup import check_analyst, known_dataset
         from curator.cli.recipe import wire_parameters
         from curator.config import load_config
-        from curator.planning.plan import PlanRequest, plan_run
+        from curator.planning.planner import Planner, PlanRequest
         from curator.planning.table import Axis
         from curator.privacy.facts import DatasetFacts
         from curator.rest.plan import PlanAnswer
-        from curator.sanitizer.entropy import OsEntropy  # torch
         from curator.service.caller import Caller, Role
-        from curator.service.context import Context, ServedDataset
         from curator.service.steward_policy import StewardPolicy
 
         name, question, who = self.name, self.question, self.question.analyst
@@ -113,16 +110,7 @@ class _Plan:
         except ValueError as problem:
             raise UsageProblem(str(problem)) from None
         limits = load_config(opened(self.folder).config).limits
-        context = Context(
-            ledger=ledger,
-            datasets={name: ServedDataset(facts=facts, records=None)},
-            noise=OsEntropy(),
-            executor=ThreadPoolExecutor(1),
-            holder="a plan charges nothing",
-            max_samples=limits.max_samples,
-            max_request_bytes=limits.max_message_bytes,
-            max_open_runs=limits.max_open_runs,
-        )
+        planner = Planner(ledger=ledger, facts=lambda _: facts, limits=limits)
         asked = wire_parameters(table, facts)
         request = PlanRequest(
             dataset=name,
@@ -135,7 +123,7 @@ class _Plan:
             points=question.points,
         )
         caller = Caller(who, Role.ANALYST) if who else Caller("steward", Role.STEWARD)
-        plan = plan_run(context, caller, request, policy)
+        plan = planner.plan(caller, request, policy)
         return PlanAnswer.of(plan, asked.mechanism), asked, policy.rules()
 
 

@@ -11,12 +11,9 @@ import base64
 import json
 from typing import Any, Protocol
 
-from curator.accounting.event_text import event_from_text
 from curator.ledger.ledger import RunState
-from curator.planning.run_alone import epsilon_alone
+from curator.planning.planner import Planner
 from curator.privacy.facts import is_rehearsal
-from curator.service.context import Context
-from curator.service.fair_turns import working_for
 from curator.service.rehearsal import WORDS
 
 FORMAT = "weir-privacy-certificate-1"
@@ -35,11 +32,11 @@ class Signer(Protocol):
         ...
 
 
-def issue_certificate(context: Context, state: RunState, signer: Signer) -> str:
+def issue_certificate(planner: Planner, state: RunState, signer: Signer) -> str:
     """Return the signed certificate of a closed run.
 
     Args:
-        context: The collaborators.
+        planner: On the same ledger.
         state: The run as the ledger has it.
         signer: The curator's key.
 
@@ -47,7 +44,7 @@ def issue_certificate(context: Context, state: RunState, signer: Signer) -> str:
         JSON with `statement`, `public_key` and `signature`; the signature is over the canonical
         JSON of the statement.
     """
-    statement = _statement(context, state)
+    statement = _statement(planner, state)
     return json.dumps(
         {
             "statement": statement,
@@ -64,12 +61,12 @@ def canonical_bytes(statement: dict[str, Any]) -> bytes:
     return json.dumps(statement, sort_keys=True, separators=(",", ":")).encode()
 
 
-def _statement(context: Context, state: RunState) -> dict[str, Any]:
-    sequence, digest = context.ledger.head()
-    totals = context.ledger.statement(state.dataset)
-    while (head := context.ledger.head()) != (sequence, digest):  # both must be of one moment
+def _statement(planner: Planner, state: RunState) -> dict[str, Any]:
+    sequence, digest = planner.ledger.head()
+    totals = planner.ledger.statement(state.dataset)
+    while (head := planner.ledger.head()) != (sequence, digest):  # both must be of one moment
         sequence, digest = head
-        totals = context.ledger.statement(state.dataset)
+        totals = planner.ledger.statement(state.dataset)
     rehearsal = is_rehearsal(state.dataset)
     promise = {"epsilon": totals.budget.epsilon, "delta": totals.budget.delta}
     return {
@@ -96,15 +93,9 @@ def _statement(context: Context, state: RunState) -> dict[str, Any]:
             "close_reason": state.close_reason,
         },
         "this_run_alone_at_its_declared_steps": {
-            "epsilon": _alone(context, state, totals.budget.delta),
+            "epsilon": planner.epsilon_alone(state, totals.budget.delta),
             "delta": totals.budget.delta,
             "method": "privacy loss distributions; information, not the promise",
         },
         "ledger_head": {"sequence": sequence, "digest": digest},
     }
-
-
-def _alone(context: Context, state: RunState, delta: float) -> float:
-    setup, step = (event_from_text(t) for t in (state.setup_event_json, state.step_event_json))
-    with working_for(state.analyst):
-        return epsilon_alone(context.planner, setup, step, state.num_steps, delta)

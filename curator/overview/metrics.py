@@ -5,32 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from curator.errors import LedgerUnavailable
-from curator.ledger.ledger import DatasetStatus
-from curator.service.context import Context
+from curator.ledger.ledger import DatasetStatus, Ledger
+from curator.overview.summary import Shown
+from curator.service.served_datasets import ServedDatasets
 from curator.telemetry import names
 from curator.telemetry.counts import Sample, sample
 
 
-def measure(context: Context, *, is_ready: bool) -> tuple[Sample, ...]:
+def measure(shown: Shown) -> tuple[Sample, ...]:
     """Return public facts about every data set, and whether the curator is well.
 
     Returns:
         The samples; without those of the ledger if it cannot be read, and then it says so.
     """
-    ready = sample(names.READY, float(is_ready))
+    ready = sample(names.READY, float(shown.is_ready()))
     try:
-        ledger = tuple(_ledger(context))
+        samples = tuple(_ledger(shown.ledger, shown.datasets))
     except LedgerUnavailable:
         return ready, sample(names.LEDGER_READABLE, 0.0)
-    return ready, sample(names.LEDGER_READABLE, 1.0), *ledger
+    return ready, sample(names.LEDGER_READABLE, 1.0), *samples
 
 
-def _ledger(context: Context) -> Iterator[Sample]:
-    sequence, _ = context.ledger.head()
+def _ledger(ledger: Ledger, datasets: ServedDatasets) -> Iterator[Sample]:
+    sequence, _ = ledger.head()
     yield sample(names.LEDGER_ENTRIES, float(sequence))
-    for state in context.ledger.datasets():
+    for state in ledger.datasets():
         name = state.registration.name
-        statement = context.ledger.statement(name)
+        statement = ledger.statement(name)
         is_active = statement.status is DatasetStatus.ACTIVE
         for metric, value in (
             (names.REGISTERED, statement.budget.epsilon),
@@ -38,7 +39,7 @@ def _ledger(context: Context) -> Iterator[Sample]:
             (names.SPENT, statement.spent_epsilon),
             (names.RESERVED, statement.reserved_epsilon),
             (names.ACTIVE, float(is_active)),
-            (names.IN_SERVICE, float(context.is_in_service(name))),
+            (names.IN_SERVICE, float(datasets.is_in_service(name))),
             (names.OPEN_RUNS, float(len(statement.open_runs))),
         ):
             yield sample(metric, value, dataset=name)

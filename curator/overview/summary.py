@@ -6,11 +6,12 @@ the auditor see everybody's. Whatever is refused elsewhere is not gathered here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from curator.divergences.backend import Choice
-from curator.ledger.ledger import NOTHING, RunState, Spend, Statement
+from curator.ledger.ledger import NOTHING, Ledger, RunState, Spend, Statement
 from curator.overview.history import History, Point
 from curator.overview.queries import (
     list_datasets,
@@ -21,7 +22,20 @@ from curator.overview.queries import (
 )
 from curator.privacy.facts import DatasetFacts
 from curator.service.caller import Caller
-from curator.service.context import Context
+from curator.service.served_datasets import ServedDatasets
+from curator.telemetry.requests import Telemetry
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Shown:
+    """What pages and metrics are read off."""
+
+    ledger: Ledger
+    datasets: ServedDatasets
+    telemetry: Telemetry
+    is_ready: Callable[[], bool]  # whether the curator takes steps now
+    solver: Choice | None = None  # of the Sinkhorn updates, with its measured error
+    history: History = field(default_factory=History)  # of the ledger; by default read anew
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,30 +98,27 @@ class Overview:
         return tuple(one.facts.name for one in self.datasets if not one.is_in_service)
 
 
-def overview(
-    context: Context, history: History, caller: Caller, at: datetime, *, is_ready: bool
-) -> Overview:
+def overview(shown: Shown, caller: Caller, at: datetime) -> Overview:
     """Return what a caller may see.
 
     Args:
-        context: The collaborators.
-        history: Of the same ledger.
+        shown: What it is read off.
         caller: Who asks.
         at: The present in UTC.
-        is_ready: Whether the curator takes steps now.
     """
-    has_whole_history = history.read(context.ledger)
-    runs = list_runs(context, caller)
+    ledger, history = shown.ledger, shown.history
+    has_whole_history = history.read(ledger)
+    runs = list_runs(ledger, caller)
     return Overview(
         caller=caller,
         at=at,
-        is_ready=is_ready,
+        is_ready=shown.is_ready(),
         has_whole_history=has_whole_history,
-        solver=context.solver,
+        solver=shown.solver,
         has_ordered_times=history.has_ordered_times,
-        head=context.ledger.head() if caller.sees_everything else None,
+        head=ledger.head() if caller.sees_everything else None,
         datasets=tuple(
-            _dataset(context, history, caller, facts) for facts in list_datasets(context)
+            _dataset(shown, caller, facts) for facts in list_datasets(ledger, shown.datasets)
         ),
         open_runs=tuple(
             RunOverview(state=run, steps_per_second=history.steps_per_second(run.run_id, at))
@@ -115,33 +126,32 @@ def overview(
         ),
         closed_runs=runs.closed,
         num_closed_runs=runs.num_closed,
-        spent_alone=spent_alone(context, (*runs.open, *runs.closed)),
-        refusals=context.telemetry.refusals(None if caller.sees_everything else caller.name),
+        spent_alone=spent_alone(ledger, (*runs.open, *runs.closed)),
+        refusals=shown.telemetry.refusals(None if caller.sees_everything else caller.name),
     )
 
 
-def _dataset(
-    context: Context, history: History, caller: Caller, facts: DatasetFacts
-) -> DatasetOverview:
-    statement = context.ledger.statement(facts.name)
+def _dataset(shown: Shown, caller: Caller, facts: DatasetFacts) -> DatasetOverview:
+    ledger = shown.ledger
+    statement = ledger.statement(facts.name)
     return DatasetOverview(
         facts=facts,
         statement=statement,
-        is_in_service=context.is_in_service(facts.name),
-        rules=policy_rules(context, facts.name),
-        shares=tuple(_shares(context, caller, facts.name)),
-        spends=report_spends(context, caller, facts.name),
-        points=history.points(facts.name),
+        is_in_service=shown.datasets.is_in_service(facts.name),
+        rules=policy_rules(ledger, facts.name),
+        shares=tuple(_shares(ledger, caller, facts.name)),
+        spends=report_spends(ledger, caller, facts.name),
+        points=shown.history.points(facts.name),
     )
 
 
-def _shares(context: Context, caller: Caller, name: str) -> list[ShareOverview]:
-    shared = [analyst for analyst, _ in context.ledger.dataset(name).shares]
+def _shares(ledger: Ledger, caller: Caller, name: str) -> list[ShareOverview]:
+    shared = [analyst for analyst, _ in ledger.dataset(name).shares]
     if not caller.sees_everything:
         shared = [analyst for analyst in shared if analyst == caller.name]
     found = []
     for analyst in shared:
-        account = context.ledger.share(name, analyst)
+        account = ledger.share(name, analyst)
         if account is None:
             continue
         numbers = account.numbers(NOTHING)

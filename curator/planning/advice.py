@@ -12,7 +12,7 @@ from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.data.capacity import enough_rows
 from curator.mechanisms.base import Kind, ServedMechanism
 from curator.planning.noise import noise_that_would_do
-from curator.planning.pricing import Limits, Price
+from curator.planning.pricing import Allowance, Price
 from curator.service.steward_policy import StewardPolicy
 
 _TOO_MUCH_NOISE: Final = 1.1
@@ -27,7 +27,7 @@ _SPARE: Final = 2
 class Planned:
     """A plan before anything is said about it."""
 
-    limits: Limits
+    allowance: Allowance
     mechanism: ServedMechanism
     price: Price
     num_steps: int
@@ -37,7 +37,7 @@ class Planned:
     @property
     def fits(self) -> bool:
         """Whether the run would be opened now."""
-        return 0 < self.num_steps <= self.affordable_steps and not self.limits.obstacle
+        return 0 < self.num_steps <= self.affordable_steps and not self.allowance.obstacle
 
     @property
     def wanted_steps(self) -> int:
@@ -66,27 +66,27 @@ def advice(
         with_noise: Whether the noise was given, so that less may be advised.
     """
     found = [*_refused(planned), *_few(planned), *_sampling(planned)]
-    if with_noise and not planned.limits.facts.rehearsal:
+    if with_noise and not planned.allowance.facts.rehearsal:
         found += _less_noise(planned, parse) if not found else _more_noise(planned, parse)
     return (*found, *_released_once(planned), *_capacity(planned), *_everything(planned))
 
 
 def _refused(planned: Planned) -> Iterator[str]:
     """Say that the run would be refused, and by what."""
-    limits, price = planned.limits, planned.price
-    if limits.obstacle:
-        yield f"no run would be opened now: {limits.obstacle}"
+    allowance, price = planned.allowance, planned.price
+    if allowance.obstacle:
+        yield f"no run would be opened now: {allowance.obstacle}"
     affordable = planned.affordable_steps
     if planned.wanted_steps <= affordable:
         return
     affords = f"affords {affordable:,} steps" if affordable else "affords none"
     if planned.is_one_release:
         affords = "does not afford it"
-    by_budget = limits.by_budget(price)
-    by_share = limits.by_share(price, by_budget)
+    by_budget = allowance.by_budget(price)
+    by_share = allowance.by_share(price, by_budget)
     why = f"the rest of the budget {affords}"
     if affordable < by_share:
-        why = _rule(limits.policy, affordable, affords)
+        why = _rule(allowance.policy, affordable, affords)
     elif by_share < by_budget:
         why = f"what is left of your share {affords}"
     yield f"{planned.what} would be refused: {why}"
@@ -121,7 +121,7 @@ def _sampling(planned: Planned) -> Iterator[str]:
     event = planned.mechanism.step_event()
     if not isinstance(event, SampledGaussianEvent) or float(event.sampling_rate) >= 1:
         return
-    rule = planned.limits.rule
+    rule = planned.allowance.rule
     at = rule.to_json()["orders"]
     index = at.index(rule.favourite) if isinstance(at, list) else 0
     whole = event_cost(GaussianEvent(noise_multiplier=event.noise_multiplier)).units[index]
@@ -136,26 +136,26 @@ def _sampling(planned: Planned) -> Iterator[str]:
 def _more_noise(planned: Planned, parse: Callable[[float], ServedMechanism]) -> Iterator[str]:
     """Say with which noise that which would be refused is affordable."""
     wanted = planned.wanted_steps
-    if planned.limits.obstacle or wanted <= planned.affordable_steps:
+    if planned.allowance.obstacle or wanted <= planned.affordable_steps:
         return
-    least = noise_that_would_do(planned.limits, parse, wanted, planned.noise_multiplier)
+    least = noise_that_would_do(planned.allowance, parse, wanted, planned.noise_multiplier)
     if least is not None:
         yield f"with noise_multiplier {least:g} {planned.what} would fit"
 
 
 def _less_noise(planned: Planned, parse: Callable[[float], ServedMechanism]) -> Iterator[str]:
     """Say how much less noise the rest of the budget, or of a share, affords for the same steps."""
-    limits, given = planned.limits, planned.noise_multiplier
-    cap = limits.rule.budget.epsilon
-    unused = cap - limits.epsilon_after(planned.price, planned.num_steps)
-    if limits.share is not None:  # measured alone
-        rule, reserved = limits.share.rule, limits.share.reserved
+    allowance, given = planned.allowance, planned.noise_multiplier
+    cap = allowance.rule.budget.epsilon
+    unused = cap - allowance.epsilon_after(planned.price, planned.num_steps)
+    if allowance.share is not None:  # measured alone
+        rule, reserved = allowance.share.rule, allowance.share.reserved
         cap = rule.budget.epsilon
         after = rule.spent_epsilon(reserved + planned.price.times(planned.num_steps))
         unused = min(unused, cap - after)
     if planned.num_steps < 1 or unused < _MUCH_UNUSED * cap:
         return
-    least = noise_that_would_do(planned.limits, parse, planned.num_steps, given)
+    least = noise_that_would_do(planned.allowance, parse, planned.num_steps, given)
     if least is None or given <= _TOO_MUCH_NOISE * least:
         return
     yield (
@@ -169,7 +169,7 @@ def _capacity(planned: Planned) -> Iterator[str]:
     samples = planned.mechanism.requirements().samples
     if samples is None or samples.before_all is not None:
         return
-    facts = planned.limits.facts
+    facts = planned.allowance.facts
     mean = float(samples.rate) * facts.nominal_size * (facts.max_records_per_group or 1)
     enough = enough_rows(mean)
     if samples.capacity > _SPARE * enough:
@@ -185,10 +185,10 @@ def _capacity(planned: Planned) -> Iterator[str]:
 
 
 def _everything(planned: Planned) -> Iterator[str]:
-    limits = planned.limits
-    if limits.facts.rehearsal:
+    allowance = planned.allowance
+    if allowance.facts.rehearsal:
         yield "a rehearsal has no limit: only the real curator says what fits"
         return
-    after = limits.epsilon_after(planned.price, planned.num_steps)
-    if planned.fits and after > _NEARLY_ALL * limits.rule.budget.epsilon:
+    after = allowance.epsilon_after(planned.price, planned.num_steps)
+    if planned.fits and after > _NEARLY_ALL * allowance.rule.budget.epsilon:
         yield "this run would reserve all that is left, for every analyst, until it is closed"

@@ -11,7 +11,7 @@ from curator.accounting.calibrate import least_noise_near
 from curator.errors import MalformedRequest, Refusal
 from curator.mechanisms.base import ServedMechanism
 from curator.mechanisms.catalogue import MAX_PARAMETER_BYTES
-from curator.planning.pricing import Limits, Price
+from curator.planning.pricing import Allowance, Price
 
 LEAST: Final = 0.01
 MOST: Final = 10_000.0
@@ -42,7 +42,7 @@ def with_noise(parameters_json: str, noise_multiplier: float) -> str:
 
 
 def noise_for(
-    limits: Limits,
+    allowance: Allowance,
     parse: Callable[[float], ServedMechanism],
     num_steps: int,
     epsilon: float,
@@ -52,7 +52,7 @@ def noise_for(
     """Return the least noise multiplier, to four digits, that keeps steps within an epsilon.
 
     Args:
-        limits: Of the caller on the data set; share and policy are kept too.
+        allowance: Of the caller on the data set; share and policy are kept too.
         parse: The mechanism with a noise multiplier.
         num_steps: Declared steps.
         epsilon: The data set's total may reach it.
@@ -62,30 +62,30 @@ def noise_for(
         MalformedRequest: If `epsilon` is not a budget, or no noise that the mechanism takes is
             enough.
     """
-    target = limits.target(epsilon)
+    target = allowance.target(epsilon)
 
     def enough(noise_multiplier: float) -> bool:
         try:
             price = Price.of(parse(noise_multiplier))
         except MalformedRequest:  # so much noise that the mechanism does not take it
             return True
-        if not target.admits(limits.reserved + price.times(num_steps)):
+        if not target.admits(allowance.reserved + price.times(num_steps)):
             return False
-        return limits.by_policy(price, limits.by_share(price, num_steps)) >= num_steps
+        return allowance.by_policy(price, allowance.by_share(price, num_steps)) >= num_steps
 
     try:
         least = least_noise_near(guess, enough, tolerance=_TOLERANCE, most=MOST)
     except ValueError:
         msg = "no amount of noise makes these steps affordable"
         raise MalformedRequest(msg, "num_steps") from None
-    allowed = max(least, limits.policy.min_noise_multiplier or LEAST)
+    allowed = max(least, allowance.policy.min_noise_multiplier or LEAST)
     found = min(MOST, float(_DIGITS.create_decimal(Decimal(allowed))))
     parse(found)  # says in its own words why the mechanism does not take it
     return found
 
 
 def noise_that_would_do(
-    limits: Limits, parse: Callable[[float], ServedMechanism], num_steps: int, guess: float
+    allowance: Allowance, parse: Callable[[float], ServedMechanism], num_steps: int, guess: float
 ) -> float | None:
     """Return the least noise with which the rest of the budget affords so many steps.
 
@@ -93,6 +93,6 @@ def noise_that_would_do(
         None if no noise is enough.
     """
     try:
-        return noise_for(limits, parse, num_steps, limits.rule.budget.epsilon, guess=guess)
+        return noise_for(allowance, parse, num_steps, allowance.rule.budget.epsilon, guess=guess)
     except (MalformedRequest, Refusal):
         return None

@@ -6,19 +6,19 @@ policy. All of them are asked with the same integers that opening the run would 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 from curator.accounting.cost import Cost, event_cost
 from curator.accounting.rule import BudgetRule
 from curator.errors import MalformedRequest
-from curator.ledger.ledger import NOTHING, Account, DatasetState, DatasetStatus
+from curator.ledger.ledger import NOTHING, Account, DatasetState, DatasetStatus, Ledger, RunState
 from curator.mechanisms.base import ServedMechanism
 from curator.privacy.budget import Budget
 from curator.privacy.event_numbers import MAX_STEPS
 from curator.privacy.facts import DatasetFacts
 from curator.service.caller import Caller
-from curator.service.context import Context
 from curator.service.steward_policy import StewardPolicy
 
 
@@ -42,7 +42,7 @@ class Price:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Limits:
+class Allowance:
     """Everything that a run is measured against, as the ledger has it now."""
 
     facts: DatasetFacts
@@ -55,26 +55,32 @@ class Limits:
 
     @classmethod
     def of(
-        cls, context: Context, caller: Caller, name: str, policy: StewardPolicy | None = None
+        cls,
+        ledger: Ledger,
+        facts: DatasetFacts,
+        caller: Caller,
+        max_open_runs: int,
+        policy: StewardPolicy | None = None,
     ) -> Self:
-        """Read the limits of one caller on one data set.
+        """Read what one caller may spend of one data set.
 
         Args:
-            context: The collaborators.
+            ledger: Where it is written.
+            facts: Of the data set.
             caller: Who may have a cap of its own.
-            name: The data set.
+            max_open_runs: Of one analyst here.
             policy: Instead of the steward's present one, to try another.
         """
-        account, state = context.ledger.account(name), context.ledger.dataset(name)
+        account, state = ledger.account(facts.name), ledger.dataset(facts.name)
         policy = policy or StewardPolicy.of(state)
         return cls(
-            facts=context.served(name).facts,
+            facts=facts,
             rule=account.rule,
             registered=state.rule,
             reserved=account.reserved,
-            share=context.ledger.share(name, caller.name),
+            share=ledger.share(facts.name, caller.name),
             policy=policy,
-            obstacle=_obstacle(context, caller, state, policy),
+            obstacle=_obstacle(state, policy, ledger.open_runs(analyst=caller.name), max_open_runs),
         )
 
     def affordable_steps(self, price: Price) -> int:
@@ -141,13 +147,21 @@ class Limits:
         return rule
 
 
-def _obstacle(context: Context, caller: Caller, state: DatasetState, policy: StewardPolicy) -> str:
-    """Return why the caller could open no run on a data set now; empty if it could."""
+def _obstacle(
+    state: DatasetState, policy: StewardPolicy, mine: Sequence[RunState], max_open_runs: int
+) -> str:
+    """Return why a caller could open no run on a data set now; empty if it could.
+
+    Args:
+        state: Of the data set.
+        policy: Of the steward.
+        mine: The caller's open runs.
+        max_open_runs: Of one analyst here.
+    """
     if state.status is not DatasetStatus.ACTIVE:
         return f"the data set is {state.status} by the steward"
-    mine = context.ledger.open_runs(analyst=caller.name)
     here = sum(run.dataset == state.registration.name for run in mine)
-    for count, most in ((here, policy.max_open_runs), (len(mine), context.max_open_runs)):
+    for count, most in ((here, policy.max_open_runs), (len(mine), max_open_runs)):
         if most is not None and count >= most:
             return (
                 f"{count} of at most {most} runs are open ('analyst runs --open' lists them, "

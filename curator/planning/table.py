@@ -12,7 +12,7 @@ from typing import Final
 from curator.errors import MalformedRequest
 from curator.mechanisms.base import ServedMechanism
 from curator.planning.noise import LEAST, MOST, noise_for
-from curator.planning.pricing import Limits, Price
+from curator.planning.pricing import Allowance, Price
 
 MOST_POINTS: Final = 50
 _NOISE_SPAN: Final = 4.0
@@ -49,59 +49,59 @@ class Grid:
 
 
 def plan_points(
-    limits: Limits, parse: Callable[[float], ServedMechanism], grid: Grid
+    allowance: Allowance, parse: Callable[[float], ServedMechanism], grid: Grid
 ) -> tuple[PlanPoint, ...]:
     """Return the rows, in order of what differs."""
     match grid.axis:
         case Axis.STEPS:
-            return tuple(_over_steps(limits, parse, grid))
+            return tuple(_over_steps(allowance, parse, grid))
         case Axis.EPSILON:
-            return tuple(_over_epsilon(limits, parse, grid))
+            return tuple(_over_epsilon(allowance, parse, grid))
         case Axis.NOISE:
-            return tuple(_over_noise(limits, parse, grid))
+            return tuple(_over_noise(allowance, parse, grid))
 
 
 def _over_steps(
-    limits: Limits, parse: Callable[[float], ServedMechanism], grid: Grid
+    allowance: Allowance, parse: Callable[[float], ServedMechanism], grid: Grid
 ) -> Iterator[PlanPoint]:
     price = Price.of(parse(grid.noise_multiplier))
-    affordable = limits.affordable_steps(price)
+    affordable = allowance.affordable_steps(price)
     most = 1 if price.step.is_zero else max(affordable, grid.num_steps or 1)
-    if limits.facts.rehearsal and not price.step.is_zero:  # no end of steps is affordable
+    if allowance.facts.rehearsal and not price.step.is_zero:  # no end of steps is affordable
         most = 2 * (grid.num_steps or _REHEARSED)
     for count in sorted({max(1, round(most * part)) for part in _parts(grid.points)}):
-        yield _point(limits, price, grid.noise_multiplier, count, affordable)
+        yield _point(allowance, price, grid.noise_multiplier, count, affordable)
 
 
 def _over_epsilon(
-    limits: Limits, parse: Callable[[float], ServedMechanism], grid: Grid
+    allowance: Allowance, parse: Callable[[float], ServedMechanism], grid: Grid
 ) -> Iterator[PlanPoint]:
     price = Price.of(parse(grid.noise_multiplier))
-    affordable = limits.affordable_steps(price)
-    spent = limits.rule.spent_epsilon(limits.reserved)
+    affordable = allowance.affordable_steps(price)
+    spent = allowance.rule.spent_epsilon(allowance.reserved)
     for part in _parts(grid.points):
         target = spent + (grid.epsilon - spent) * part
         if target <= 0:
             continue
         if price.step.is_zero:
-            yield from _release_for(limits, parse, grid.noise_multiplier, target)
+            yield from _release_for(allowance, parse, grid.noise_multiplier, target)
         else:
-            count = limits.steps_to(price, target)
-            yield _point(limits, price, grid.noise_multiplier, count, affordable)
+            count = allowance.steps_to(price, target)
+            yield _point(allowance, price, grid.noise_multiplier, count, affordable)
 
 
 def _release_for(
-    limits: Limits, parse: Callable[[float], ServedMechanism], guess: float, epsilon: float
+    allowance: Allowance, parse: Callable[[float], ServedMechanism], guess: float, epsilon: float
 ) -> Iterator[PlanPoint]:
     """Yield the one release that an epsilon buys: what it buys is less noise."""
     with suppress(MalformedRequest):  # no noise is enough
-        noise = noise_for(limits, parse, 1, epsilon, guess=guess)
+        noise = noise_for(allowance, parse, 1, epsilon, guess=guess)
         price = Price.of(parse(noise))
-        yield _point(limits, price, noise, 1, limits.affordable_steps(price))
+        yield _point(allowance, price, noise, 1, allowance.affordable_steps(price))
 
 
 def _over_noise(
-    limits: Limits, parse: Callable[[float], ServedMechanism], grid: Grid
+    allowance: Allowance, parse: Callable[[float], ServedMechanism], grid: Grid
 ) -> Iterator[PlanPoint]:
     """Yield rows of a quarter to four times the noise, evenly apart in their ratio."""
     for part in _parts(grid.points, least=0.0):
@@ -111,11 +111,11 @@ def _over_noise(
             price = Price.of(parse(noise))
         except MalformedRequest:  # more than the mechanism takes
             return
-        affordable = limits.affordable_steps(price)
+        affordable = allowance.affordable_steps(price)
         count = 1 if price.step.is_zero else grid.num_steps
         if count is None:
-            count = limits.steps_to(price, grid.epsilon)
-        yield _point(limits, price, noise, count, affordable)
+            count = allowance.steps_to(price, grid.epsilon)
+        yield _point(allowance, price, noise, count, affordable)
 
 
 def _parts(points: int, least: float | None = None) -> list[float]:
@@ -125,10 +125,12 @@ def _parts(points: int, least: float | None = None) -> list[float]:
     return [least + (1 - least) * index / max(1, points - 1) for index in range(points)]
 
 
-def _point(limits: Limits, price: Price, noise: float, count: int, affordable: int) -> PlanPoint:
+def _point(
+    allowance: Allowance, price: Price, noise: float, count: int, affordable: int
+) -> PlanPoint:
     return PlanPoint(
         noise_multiplier=noise,
         num_steps=count,
-        epsilon_after=limits.epsilon_after(price, count),
-        fits=0 < count <= affordable and not limits.obstacle,
+        epsilon_after=allowance.epsilon_after(price, count),
+        fits=0 < count <= affordable and not allowance.obstacle,
     )

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import Depends, FastAPI, Query, Response
 
-from curator.clock import utc_now
 from curator.identity.signing import fingerprint_of
 from curator.identity.tokens import TokenTable
-from curator.ledger.ledger import RunState
+from curator.ledger.ledger import Ledger, RunState
 from curator.overview.certificate import Signer
-from curator.overview.history import History
 from curator.overview.queries import (
-    describe_dataset,
     list_datasets,
     open_runs,
     page_of_runs,
@@ -25,8 +22,10 @@ from curator.overview.queries import (
     report_spends,
     spent_alone,
 )
+from curator.overview.summary import Shown
+from curator.planning.planner import Planner
 from curator.rest.authentication import caller_of, create_door
-from curator.rest.dashboard import Watched, add_dashboard, add_metrics
+from curator.rest.dashboard import add_dashboard, add_metrics
 from curator.rest.health import add_health
 from curator.rest.models import BudgetAnswer, Dataset, Head, Identity, Run
 from curator.rest.plan import add_plan
@@ -35,7 +34,6 @@ from curator.rest.sessions import Sessions
 from curator.rest.shield import add_shield
 from curator.rest.sign_in import add_sign_in
 from curator.service.caller import Caller
-from curator.service.context import Context
 from curator.service.find_run import run_of
 
 _CALLER = Depends(caller_of)
@@ -47,21 +45,14 @@ Cursor = Annotated[
 ]
 
 
-def create_app(
-    context: Context,
-    tokens: TokenTable,
-    is_ready: Callable[[], bool],
-    signer: Signer,
-    history: History | None = None,
-) -> FastAPI:
+def create_app(shown: Shown, planner: Planner, tokens: TokenTable, signer: Signer) -> FastAPI:
     """Build the application.
 
     Args:
-        context: The collaborators of the use cases.
+        shown: What is read.
+        planner: On the same ledger.
         tokens: Who may ask.
-        is_ready: Whether the curator takes steps now.
         signer: Signs privacy certificates.
-        history: What the ledger's entries said when it was opened; by default they are read anew.
 
     Returns:
         The application; it reads the ledger and never writes. A plan is asked with POST because
@@ -76,49 +67,45 @@ def create_app(
         redoc_url=None,
         dependencies=[Depends(create_door(tokens, sessions))],
     )
-    _add_datasets(app, context)
-    add_plan(app, context)
-    _add_runs(app, context)
+    _add_datasets(app, shown)
+    add_plan(app, planner)
+    _add_runs(app, shown.ledger)
     _add_identity(app, signer)
-    add_health(app, is_ready)
-    watched = Watched(
-        context=context,
-        signer=signer,
-        clock=utc_now,
-        is_ready=is_ready,
-        history=History() if history is None else history,
-    )
-    add_dashboard(app, watched)
-    add_metrics(app, watched)
+    add_health(app, shown.is_ready)
+    add_dashboard(app, shown, planner, signer)
+    add_metrics(app, shown)
     add_sign_in(app, sessions)
-    add_shield(app, context.telemetry)
+    add_shield(app, shown.telemetry)
     document_problems(app)
     return app
 
 
-def _add_datasets(app: FastAPI, context: Context) -> None:
+def _add_datasets(app: FastAPI, shown: Shown) -> None:
+    ledger, datasets = shown.ledger, shown.datasets
+
     @app.get("/v1/datasets", tags=["datasets"])
     def get_datasets() -> list[Dataset]:
         """Public facts of every data set."""
         return [
-            Dataset.of(facts, policy_rules(context, facts.name)) for facts in list_datasets(context)
+            Dataset.of(facts, policy_rules(ledger, facts.name))
+            for facts in list_datasets(ledger, datasets)
         ]
 
     @app.get("/v1/datasets/{name}", tags=["datasets"])
     def get_dataset(name: str) -> Dataset:
         """Public facts of one data set."""
-        return Dataset.of(describe_dataset(context, name), policy_rules(context, name))
+        return Dataset.of(datasets.facts(name), policy_rules(ledger, name))
 
     @app.get("/v1/datasets/{name}/budget", tags=["datasets"])
     def get_budget(name: str, who: Caller = _CALLER) -> BudgetAnswer:
         """What is spent and left of one data set, over all analysts, and your open runs."""
-        statement = report_budget(context, name)
-        runs = _answers(context, open_runs(context, who, name))
-        share, spends = report_share(context, who, name), report_spends(context, who, name)
+        statement = report_budget(ledger, datasets, name)
+        runs = _answers(ledger, open_runs(ledger, who, name))
+        share, spends = report_share(ledger, who, name), report_spends(ledger, who, name)
         return BudgetAnswer.of(statement, runs, share, spends)
 
 
-def _add_runs(app: FastAPI, context: Context) -> None:
+def _add_runs(app: FastAPI, ledger: Ledger) -> None:
     @app.get("/v1/runs", tags=["runs"])
     def get_runs(
         response: Response, limit: Limit = 100, cursor: Cursor = None, who: Caller = _CALLER
@@ -127,7 +114,7 @@ def _add_runs(app: FastAPI, context: Context) -> None:
 
         A page of them; while there may be more, the header `Link` names the next page.
         """
-        runs = _answers(context, page_of_runs(context, who, limit, cursor))
+        runs = _answers(ledger, page_of_runs(ledger, who, limit, cursor))
         if len(runs) == limit:
             following = f"/v1/runs?limit={limit}&cursor={runs[-1].run_id}"
             response.headers["Link"] = f'<{following}>; rel="next"'
@@ -136,17 +123,17 @@ def _add_runs(app: FastAPI, context: Context) -> None:
     @app.get("/v1/runs/{run_id}", tags=["runs"])
     def get_run(run_id: str, who: Caller = _CALLER) -> Run:
         """One of your runs."""
-        return _answers(context, [run_of(context, who, run_id)])[0]
+        return _answers(ledger, [run_of(ledger, who, run_id)])[0]
 
     @app.get("/v1/ledger/head", tags=["ledger"])
     def get_head() -> Head:
         """The ledger's last entry, to be kept elsewhere; for the steward and the auditor."""
-        sequence, digest = context.ledger.head()
+        sequence, digest = ledger.head()
         return Head(sequence=sequence, digest=digest)
 
 
-def _answers(context: Context, runs: Sequence[RunState]) -> list[Run]:
-    alone = spent_alone(context, runs)
+def _answers(ledger: Ledger, runs: Sequence[RunState]) -> list[Run]:
+    alone = spent_alone(ledger, runs)
     return [Run.of(run, alone[run.run_id]) for run in runs]
 
 

@@ -10,13 +10,12 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from curator.errors import MalformedRequest
-from curator.planning.plan import Plan, PlanRequest, plan_run
+from curator.planning.planner import Plan, Planner, PlanRequest
 from curator.planning.table import MOST_POINTS, Axis
 from curator.rest.authentication import caller_of
 from curator.rest.body import read_body
 from curator.rest.models import BudgetAnswer
 from curator.service.caller import Caller
-from curator.service.context import Context
 
 _CALLER = Depends(caller_of)
 _MOST_BYTES = 64 * 1024
@@ -94,7 +93,7 @@ class PlanAnswer(BaseModel):
         )
 
 
-def add_plan(app: FastAPI, context: Context) -> None:
+def add_plan(app: FastAPI, planner: Planner) -> None:
     """Add the route."""
     body = {"content": {"application/json": {"schema": PlanQuestion.model_json_schema()}}}
 
@@ -106,7 +105,7 @@ def add_plan(app: FastAPI, context: Context) -> None:
     async def post_plan(name: str, request: Request, who: Caller = _CALLER) -> PlanAnswer:
         """What steps cost, what an epsilon buys, or which noise reaches both; charges nothing."""
         question = _question(await read_body(request, _MOST_BYTES))
-        return await run_in_threadpool(_plan, context, who, name, question)
+        return await run_in_threadpool(_plan, planner, who, name, question)
 
 
 def _question(body: bytes) -> PlanQuestion:
@@ -124,9 +123,8 @@ def _question(body: bytes) -> PlanQuestion:
         raise MalformedRequest(msg, known) from None
 
 
-def _plan(context: Context, who: Caller, name: str, question: PlanQuestion) -> PlanAnswer:
-    plan = plan_run(
-        context,
+def _plan(planner: Planner, who: Caller, name: str, question: PlanQuestion) -> PlanAnswer:
+    plan = planner.plan(
         who,
         PlanRequest(
             dataset=name,

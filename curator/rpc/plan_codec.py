@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Final
 
 from curator.errors import MalformedRequest
-from curator.planning.plan import Plan, PlanRequest
+from curator.planning.planner import Plan, PlanRequest
 from curator.planning.table import Axis
 from curator.rpc.codec import encode_statement
 from protos.weir.v1 import run_pb2

@@ -12,13 +12,14 @@ from grpc_reflection.v1alpha import reflection
 
 from curator.identity.listen import PortUnavailable, Reload, TlsFiles, address
 from curator.overview.certificate import Signer
+from curator.planning.planner import Planner
 from curator.rpc.byte_limits import LARGEST_MESSAGE, LARGEST_REQUESTS, Room
 from curator.rpc.identity import Authenticator
 from curator.rpc.open_calls import CallDeadlines, OpenCalls
 from curator.rpc.servicer import WeirServicer
 from curator.rpc.shield import Bounds, Shield
 from curator.rpc.unix_socket import bind_unix_socket, remove_unix_socket
-from curator.service.context import Context
+from curator.service.service import Service
 from protos.weir.v1 import service_pb2, service_pb2_grpc
 
 _WORKERS = 128  # an open stream holds one
@@ -79,12 +80,17 @@ class RpcServer:
 
 
 def create_server(
-    context: Context, authenticator: Authenticator, signer: Signer, config: RpcConfig
+    service: Service,
+    planner: Planner,
+    authenticator: Authenticator,
+    signer: Signer,
+    config: RpcConfig,
 ) -> RpcServer:
     """Build a server and bind its port.
 
     Args:
-        context: The collaborators of the use cases.
+        service: What runs.
+        planner: What plans, on the same ledger.
         authenticator: Who may call.
         signer: Signs privacy certificates.
         config: Where and how to listen; port 0 takes a free one.
@@ -102,7 +108,7 @@ def create_server(
     )
     server = grpc.server(
         ThreadPoolExecutor(_WORKERS, thread_name_prefix="rpc"),
-        interceptors=[Shield(authenticator, bounds, context)],
+        interceptors=[Shield(authenticator, bounds, service.telemetry, service.desk)],
         maximum_concurrent_rpcs=_WORKERS,  # one more is refused, never queued behind streams
         options=[
             ("grpc.max_receive_message_length", min(LARGEST_MESSAGE, config.max_message_bytes)),
@@ -118,7 +124,9 @@ def create_server(
             ("grpc.keepalive_timeout_ms", 20_000),
         ],
     )
-    service_pb2_grpc.add_WeirServiceServicer_to_server(WeirServicer(context, signer), server)
+    service_pb2_grpc.add_WeirServiceServicer_to_server(
+        WeirServicer(service, planner, signer), server
+    )
     health_servicer = health.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
     if config.reflection:

@@ -11,7 +11,6 @@ from curator.errors import Unavailable
 from curator.ledger.ledger import RunState
 from curator.overview.certificate import Signer, issue_certificate
 from curator.overview.queries import (
-    describe_dataset,
     list_datasets,
     list_runs,
     open_runs,
@@ -19,7 +18,7 @@ from curator.overview.queries import (
     report_budget,
     report_share,
 )
-from curator.planning.plan import plan_run
+from curator.planning.planner import Planner
 from curator.privacy.facts import DatasetFacts
 from curator.rpc import codec
 from curator.rpc.plan_codec import decode_plan_request, encode_plan
@@ -28,13 +27,13 @@ from curator.rpc.runs_codec import encode_runs
 from curator.rpc.shield import caller_of
 from curator.service.answer_step import release_gradient
 from curator.service.close_run import close_run
-from curator.service.context import Context
 from curator.service.download_release import download_release
 from curator.service.fair_turns import working_for
 from curator.service.find_run import facts_of_run
 from curator.service.open_run import RunRequest, open_run
 from curator.service.prepare_step import prepare_step
 from curator.service.resume_run import resume_run
+from curator.service.service import Service
 from protos.weir.v1 import budget_pb2, dataset_pb2, release_pb2, run_pb2, service_pb2_grpc
 
 _ANSWER_SECONDS = 600.0
@@ -44,9 +43,13 @@ _ANSWER_SECONDS = 600.0
 class WeirServicer(service_pb2_grpc.WeirServiceServicer):
     """The barrier over gRPC; only `encode_answer` writes gradients, from a `Release`."""
 
-    def __init__(self, context: Context, signer: Signer) -> None:
-        """Take the collaborators of the use cases, and the key that signs certificates."""
-        self._context = context
+    def __init__(self, service: Service, planner: Planner, signer: Signer) -> None:
+        """Take what runs, what plans on the same ledger, and the key that signs certificates."""
+        self._service = service
+        self._runs = service.runs
+        self._ledger = service.runs.ledger
+        self._datasets = service.runs.datasets
+        self._planner = planner
         self._signer = signer
 
     def ListDatasets(
@@ -54,7 +57,7 @@ class WeirServicer(service_pb2_grpc.WeirServiceServicer):
     ) -> dataset_pb2.ListDatasetsResponse:
         """Return the public facts of every data set."""
         del request, context
-        facts = [self._facts(one) for one in list_datasets(self._context)]
+        facts = [self._facts(one) for one in list_datasets(self._ledger, self._datasets)]
         return dataset_pb2.ListDatasetsResponse(datasets=facts)
 
     def DescribeDataset(
@@ -62,14 +65,14 @@ class WeirServicer(service_pb2_grpc.WeirServiceServicer):
     ) -> dataset_pb2.DatasetFacts:
         """Return the public facts of one data set."""
         del context
-        return self._facts(describe_dataset(self._context, request.dataset))
+        return self._facts(self._datasets.facts(request.dataset))
 
     def PlanRun(
         self, request: run_pb2.PlanRunRequest, context: grpc.ServicerContext
     ) -> run_pb2.Plan:
         """Return what a run would cost; charges nothing."""
         asked = decode_plan_request(request)
-        return encode_plan(plan_run(self._context, caller_of(context), asked))
+        return encode_plan(self._planner.plan(caller_of(context), asked))
 
     def OpenRun(
         self, request: run_pb2.OpenRunRequest, context: grpc.ServicerContext
@@ -77,7 +80,7 @@ class WeirServicer(service_pb2_grpc.WeirServiceServicer):
         """Reserve a run's whole declared cost."""
         caller = caller_of(context)
         state = open_run(
-            self._context,
+            self._service,
             caller,
             RunRequest(
                 dataset=request.dataset,
@@ -87,8 +90,8 @@ class WeirServicer(service_pb2_grpc.WeirServiceServicer):
                 idempotency_key=request.idempotency_key,
             ),
         )
-        with working_for(caller.name), self._context.desk.turn():
-            return self._run_state(*resume_run(self._context, caller, state.run_id))
+        with working_for(caller.name), self._service.desk.turn():
+            return self._run_state(*resume_run(self._runs, caller, state.run_id))
 
     def ListRuns(
         self, request: run_pb2.ListRunsRequest, context: grpc.ServicerContext
@@ -96,8 +99,8 @@ class WeirServicer(service_pb2_grpc.WeirServiceServicer):
         """Return the caller's runs, or everybody's: open ones first, each kind the latest first."""
         caller = caller_of(context)
         if request.open_only:
-            return encode_runs(reversed(open_runs(self._context, caller)))
-        runs = list_runs(self._context, caller)
+            return encode_runs(reversed(open_runs(self._ledger, caller)))
+        runs = list_runs(self._ledger, caller)
         left_out = max(0, runs.num_closed - len(runs.closed))
         return encode_runs([*reversed(runs.open), *runs.closed], left_out)
 
@@ -105,7 +108,7 @@ class WeirServicer(service_pb2_grpc.WeirServiceServicer):
         self, request: run_pb2.ResumeRunRequest, context: grpc.ServicerContext
     ) -> run_pb2.RunState:
         """Return where a run stands."""
-        return self._run_state(*resume_run(self._context, caller_of(context), request.run_id))
+        return self._run_state(*resume_run(self._runs, caller_of(context), request.run_id))
 
     def Step(
         self, request: release_pb2.StepRequest, context: grpc.ServicerContext
@@ -117,9 +120,9 @@ class WeirServicer(service_pb2_grpc.WeirServiceServicer):
             Unavailable: If the answer takes longer than the call's deadline; it is still computed.
         """
         caller = caller_of(context)
-        facts = facts_of_run(self._context, caller, request.run_id)
-        step = codec.decode_step(request, facts, self._context.max_samples)
-        answer = release_gradient(self._context, caller, step)
+        facts = facts_of_run(self._runs, caller, request.run_id)
+        step = codec.decode_step(request, facts, self._service.limits.max_samples)
+        answer = release_gradient(self._service, caller, step)
         try:
             problem = answer.exception(_seconds_left(context))
         except TimeoutError:
@@ -140,13 +143,13 @@ class WeirServicer(service_pb2_grpc.WeirServiceServicer):
             request.Clear()  # gRPC and this loop hold both for as long as the stream is idle
             yield answer
             answer.Clear()
-            prepare_step(self._context, run_id)
+            prepare_step(self._service, run_id)
 
     def CloseRun(
         self, request: run_pb2.CloseRunRequest, context: grpc.ServicerContext
     ) -> run_pb2.RunState:
         """Close a run and return what it did not use."""
-        state = close_run(self._context, caller_of(context), request.run_id)
+        state = close_run(self._runs, caller_of(context), request.run_id)
         return self._run_state(state, state.used + 1)
 
     def DownloadRelease(
@@ -154,24 +157,24 @@ class WeirServicer(service_pb2_grpc.WeirServiceServicer):
     ) -> release_pb2.DownloadReleaseResponse:
         """Return the one release of a run; charges nothing."""
         caller = caller_of(context)
-        return encode_release(*download_release(self._context, caller, request.run_id))
+        return encode_release(*download_release(self._runs, caller, request.run_id))
 
     def GetBudget(
         self, request: budget_pb2.GetBudgetRequest, context: grpc.ServicerContext
     ) -> budget_pb2.BudgetStatement:
         """Return what is left of a data set."""
-        statement = report_budget(self._context, request.dataset)
-        share = report_share(self._context, caller_of(context), request.dataset)
+        statement = report_budget(self._ledger, self._datasets, request.dataset)
+        share = report_share(self._ledger, caller_of(context), request.dataset)
         return codec.encode_statement(statement, share)
 
     def _facts(self, facts: DatasetFacts) -> dataset_pb2.DatasetFacts:
-        rules = policy_rules(self._context, facts.name)
-        return codec.encode_facts(facts, self._context.max_samples, rules)
+        rules = policy_rules(self._ledger, facts.name)
+        return codec.encode_facts(facts, self._service.limits.max_samples, rules)
 
     def _run_state(self, state: RunState, next_step: int) -> run_pb2.RunState:
-        statement = report_budget(self._context, state.dataset)
+        statement = report_budget(self._ledger, self._datasets, state.dataset)
         closed = not state.is_open
-        certificate = issue_certificate(self._context, state, self._signer) if closed else ""
+        certificate = issue_certificate(self._planner, state, self._signer) if closed else ""
         return codec.encode_run(state, next_step, statement, certificate)
 
 

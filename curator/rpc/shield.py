@@ -27,10 +27,9 @@ from curator.rpc.parts import Parts, seconds_for
 from curator.rpc.permissions import OPEN_METHODS, PERMISSIONS, require_permission
 from curator.rpc.status import REFUSAL_KEY, encode_refusal, status_code, status_text
 from curator.service.caller import Caller
-from curator.service.context import Context
-from curator.service.fair_turns import working_for
+from curator.service.fair_turns import FairTurns, working_for
 from curator.telemetry.counts import OTHER
-from curator.telemetry.requests import FinishedRequest
+from curator.telemetry.requests import FinishedRequest, Telemetry
 
 _logger = logging.getLogger(__name__)
 _MESSAGE_SECONDS = 120.0  # for the one message of a unary call
@@ -70,13 +69,14 @@ class Shield(grpc.ServerInterceptor):  # type: ignore[type-arg]
         self,
         authenticator: Authenticator,
         bounds: Bounds,
-        context: Context,
+        telemetry: Telemetry,
+        desk: FairTurns,
     ) -> None:
-        """Take the table of known callers, the bounds of calls, and what they work on."""
+        """Take who may call, the bounds of calls, what counts them, and the turns they wait for."""
         self._authenticator = authenticator
         self._bounds = bounds
-        self._telemetry = context.telemetry
-        self._desk = context.desk
+        self._telemetry = telemetry
+        self._desk = desk
 
     def intercept_service(
         self, continuation: Callable[[Details], Handler | None], handler_call_details: Details

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from concurrent.futures import Executor, Future, wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 
 from curator.errors import (
@@ -23,13 +23,15 @@ from curator.mechanisms.base import (
     SampledMechanism,
     StatefulMechanism,
 )
+from curator.privacy.noise import NoiseSource
 from curator.privacy.records import Samples
 from curator.privacy.release import Release
 from curator.service.caller import Caller
-from curator.service.context import Context
 from curator.service.fair_turns import working_for
 from curator.service.find_run import live_run
 from curator.service.live_run import Answer, Claim, LiveRun
+from curator.service.runs import Runs
+from curator.service.service import Service
 from curator.service.steward_policy import StewardPolicy
 
 USED_UP = "declared steps used"
@@ -46,7 +48,7 @@ class StepRequest:
     samples: Samples
 
 
-def release_gradient(context: Context, caller: Caller, request: StepRequest) -> Future[Answer]:
+def release_gradient(service: Service, caller: Caller, request: StepRequest) -> Future[Answer]:
     """Claim a step and return its answer to come.
 
     The computation outlives the request; nothing private is read before the charge is durable.
@@ -70,9 +72,10 @@ def release_gradient(context: Context, caller: Caller, request: StepRequest) -> 
         LedgerUnavailable: If the charge cannot be made durable, or the run is not held here.
         Unavailable: If this process is ending and has let go of the run.
     """
-    context.check_holder()
-    live = live_run(context, caller, request.run_id)
-    context.refuse_stopped(live.facts.name)
+    runs = service.runs
+    runs.check_holder()
+    live = live_run(runs, caller, request.run_id)
+    runs.datasets.refuse_stopped(live.facts.name)
     asked = request.samples.digested()
     with live.lock:
         known = live.claims.get(request.step)
@@ -84,32 +87,27 @@ def release_gradient(context: Context, caller: Caller, request: StepRequest) -> 
         live.mechanism.check_samples(request.samples)
         live.policy.check_rows(len(request.samples.labels_N))
         most = live.policy.max_steps_per_second
-        context.rates.take(live.facts.name, live.analyst, most)
+        service.rates.take(live.facts.name, live.analyst, most)
         if request.step > live.mark:
-            _advance_mark(context, live)
-        now = context.monotonic()
+            _advance_mark(runs, live)
+        now = runs.monotonic()
         claim = Claim(asked=asked, answer=Future(), claimed_at=now)
         live.used = request.step
         live.touched_at = now
         live.keep(request.step, claim)
-        context.kept.note(live, request.step)
+        runs.kept.note(live, request.step)
         spent_and_cap = live.spent_epsilon, live.cap_epsilon
         before = live.claims.get(request.step - 1)
     if before is not None and live.mechanism.kind is Kind.STATEFUL:
         wait([before.answer])  # for its state; no place is taken meanwhile
     try:
         with working_for(live.analyst):
-            _places(context, live).submit(_compute, context, live, request, claim, spent_and_cap)
+            is_ready = live.held is None or live.held.is_ready  # or its state is made first
+            places = service.computing.executor if is_ready else service.computing.apart
+            places.submit(_compute, service, live, request, claim, spent_and_cap)
     except RuntimeError:  # the curator is draining; the step stays charged
         claim.answer.set_exception(Unavailable())
     return claim.answer
-
-
-def _places(context: Context, live: LiveRun) -> Executor:
-    """Return where a step is computed: apart from others if it first makes the run's state."""
-    if context.preparing is None or live.held is None or live.held.is_ready:
-        return context.executor
-    return context.preparing
 
 
 def _check_order(live: LiveRun, step: int) -> None:
@@ -132,7 +130,7 @@ def _check_order(live: LiveRun, step: int) -> None:
         raise StepOutOfOrder(msg)
 
 
-def _advance_mark(context: Context, live: LiveRun) -> None:
+def _advance_mark(runs: Runs, live: LiveRun) -> None:
     """Charge the next block of steps durably, or as many as a lowered cap allows.
 
     Raises:
@@ -140,31 +138,31 @@ def _advance_mark(context: Context, live: LiveRun) -> None:
         HolderLost: If another process took the run over.
         LedgerUnavailable: If the ledger does not confirm; nothing will be computed.
     """
-    block = live.block.next_size(context.monotonic())
+    block = live.block.next_size(runs.monotonic())
     mark = min(live.mark + block, live.num_steps)
     try:
         if live.mark == 0:
-            _charge_setup(context, live)
-        live.mark = _charged(context, live, mark)
+            _charge_setup(runs, live)
+        live.mark = _charged(runs, live, mark)
     except BudgetExhausted:  # smaller blocks, down to the step that was asked
         if mark <= live.used + 1:
             raise
         live.block.size = max(1, (mark - live.mark) // 2)
         live.block.advanced_at = None
-        _advance_mark(context, live)
+        _advance_mark(runs, live)
         return
     except HolderLost:
-        context.live_runs.pop(live.run_id, None)  # asking again finds who holds it
+        runs.live.pop(live.run_id, None)  # asking again finds who holds it
         raise
     try:
-        live.policy = StewardPolicy.of(context.ledger.dataset(live.facts.name))
-        statement = context.ledger.statement(live.facts.name)
+        live.policy = StewardPolicy.of(runs.ledger.dataset(live.facts.name))
+        statement = runs.ledger.statement(live.facts.name)
         live.spent_epsilon, live.cap_epsilon = statement.spent_epsilon, statement.cap
     except LedgerUnavailable:
         _logger.warning("statement unavailable after a charge")
 
 
-def _charge_setup(context: Context, live: LiveRun) -> None:
+def _charge_setup(runs: Runs, live: LiveRun) -> None:
     """Charge what a run costs beside its steps, for good and once, before the first of them.
 
     Raises:
@@ -172,39 +170,39 @@ def _charge_setup(context: Context, live: LiveRun) -> None:
         HolderLost: If another process took the run over.
         LedgerUnavailable: If the ledger does not confirm; nothing will be computed.
     """
-    state = context.ledger.run(live.run_id)
+    state = runs.ledger.run(live.run_id)
     if state.setup_begun or state.setup.is_zero:
         return
     try:
-        context.ledger.begin_setup(live.run_id, context.holder, live.epoch)
+        runs.ledger.begin_setup(live.run_id, runs.holder, live.epoch)
     except LedgerConflict as error:  # an earlier one was written after all
         raise LedgerUnavailable from error
 
 
-def _charged(context: Context, live: LiveRun, mark: int) -> int:
+def _charged(runs: Runs, live: LiveRun, mark: int) -> int:
     """Return the mark that the ledger has after charging up to `mark`."""
     try:
-        context.ledger.advance_mark(live.run_id, context.holder, live.epoch, mark)
+        runs.ledger.advance_mark(live.run_id, runs.holder, live.epoch, mark)
     except LedgerConflict:
-        return _mark_that_was_written(context, live)
+        return _mark_that_was_written(runs, live)
     return mark
 
 
-def _mark_that_was_written(context: Context, live: LiveRun) -> int:
+def _mark_that_was_written(runs: Runs, live: LiveRun) -> int:
     """Return the ledger's mark, after a write whose confirmation was lost, now that it is noted.
 
     Raises:
         LedgerUnavailable: If the run is no longer this process's, or the mark is no further.
     """
-    state = context.ledger.run(live.run_id)
-    ours = state.is_open and (state.holder, state.epoch) == (context.holder, live.epoch)
+    state = runs.ledger.run(live.run_id)
+    ours = state.is_open and (state.holder, state.epoch) == (runs.holder, live.epoch)
     if not ours or state.used <= live.used:
         raise LedgerUnavailable
-    return context.ledger.advance_mark(live.run_id, context.holder, live.epoch, state.used).used
+    return runs.ledger.advance_mark(live.run_id, runs.holder, live.epoch, state.used).used
 
 
 def _compute(
-    context: Context,
+    service: Service,
     live: LiveRun,
     request: StepRequest,
     claim: Claim,
@@ -213,7 +211,7 @@ def _compute(
     """Compute a charged step; whatever fails here outside the sanitizer is one opaque error."""
     spent_epsilon, cap_epsilon = spent_and_cap
     try:
-        release = _gradient(context, live, request)
+        release = _gradient(service.computing.noise, live, request)
     except BaseException:  # noqa: BLE001 - the text may hold anything; it stays here
         _logger.error("a charged step could not be answered")  # noqa: TRY400 - no exception text
         release = None
@@ -221,7 +219,7 @@ def _compute(
     def hand_over() -> None:
         if release is None:
             claim.answer.set_exception(CuratorError())
-        elif not _is_held(context):
+        elif not service.runs.is_held():
             claim.answer.set_exception(Unavailable())
         else:
             claim.answer.set_result(
@@ -232,36 +230,27 @@ def _compute(
                     budget_epsilon=cap_epsilon,
                 )
             )
-            context.telemetry.step_answered(live.facts.name)
+            service.telemetry.step_answered(live.facts.name)
         if request.step == live.num_steps:  # seen in the ledger no earlier than the answer
-            _close_used_up(context, live)
+            _close_used_up(service.runs, live)
 
-    context.slot.deliver(hand_over, claim.claimed_at, context.monotonic)
-
-
-def _is_held(context: Context) -> bool:
-    """Return whether nobody else may have taken this process's runs over."""
-    try:
-        context.check_holder()
-    except HolderLost:
-        return False
-    return True
+    service.computing.slot.deliver(hand_over, claim.claimed_at, service.runs.monotonic)
 
 
-def _close_used_up(context: Context, live: LiveRun) -> None:
+def _close_used_up(runs: Runs, live: LiveRun) -> None:
     """Close a run whose steps are all used; it returns nothing, so failing is harmless."""
     with live.lock:
         live.closed = True
         if live.held is not None:
             live.held.end(live.used)
         try:
-            context.ledger.close_run(live.run_id, context.holder, live.epoch, live.used, USED_UP)
+            runs.close(live, USED_UP)
         except CuratorError:
             _logger.warning("a used-up run could not be closed in the ledger")
-    context.forget_closed_runs()
+    runs.forget_closed()
 
 
-def _gradient(context: Context, live: LiveRun, request: StepRequest) -> Release:
+def _gradient(noise: NoiseSource, live: LiveRun, request: StepRequest) -> Release:
     """Run the mechanism.
 
     Raises:
@@ -271,12 +260,10 @@ def _gradient(context: Context, live: LiveRun, request: StepRequest) -> Release:
     if isinstance(mechanism, StatefulMechanism):
         if live.held is None:
             raise CuratorError
-        return live.held.step(request.step, mechanism, live.records, samples, context.noise)
+        return live.held.step(request.step, mechanism, live.records, samples, noise)
     if isinstance(mechanism, SampledMechanism):
-        records = live.records.poisson_batch(
-            mechanism.spec.rate, mechanism.spec.capacity, context.noise
-        )
-        return mechanism.gradient(samples, records, context.noise)
+        records = live.records.poisson_batch(mechanism.spec.rate, mechanism.spec.capacity, noise)
+        return mechanism.gradient(samples, records, noise)
     if live.released is None or not isinstance(mechanism, ReleasedOnceMechanism):
         raise CuratorError
     return mechanism.gradient(samples, live.released)

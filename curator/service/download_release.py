@@ -9,21 +9,21 @@ from curator.mechanisms.base import Kind
 from curator.privacy.release import Release
 from curator.sanitizer.stored import decode_release
 from curator.service.caller import Caller
-from curator.service.context import Context
 from curator.service.find_run import live_run, run_of
+from curator.service.runs import Runs
 
 _NONE = "run_id: this run made no release when it opened"
 _MAKING = "the one release of this run is still being made: ask again when it is ready"
 
 
-def download_release(context: Context, caller: Caller, run_id: str) -> tuple[RunState, Release]:
+def download_release(runs: Runs, caller: Caller, run_id: str) -> tuple[RunState, Release]:
     """Return the one release of a run, the same bytes every time, also after the run is closed.
 
     Nothing is computed and no private byte is read: the ledger keeps what was released, and kept it
     only after the charge was durable.
 
     Args:
-        context: The collaborators.
+        runs: Of this process.
         caller: Who asks; only the owner of the run may download.
         run_id: Which run.
 
@@ -36,11 +36,11 @@ def download_release(context: Context, caller: Caller, run_id: str) -> tuple[Run
         Unavailable: If its release is still being made.
         RunClosed: If its release was lost in a crash, or ended while it was made.
     """
-    state = run_of(context, caller, run_id)
+    state = run_of(runs.ledger, caller, run_id)
     if state.analyst != caller.name:
         raise UnknownRun
-    is_making = context.setups.is_making(run_id)  # before the look: what is kept ends it
-    payload = context.ledger.setup_payload(run_id)
+    is_making = runs.setups.is_making(run_id)  # before the look: what is kept ends it
+    payload = runs.ledger.setup_payload(run_id)
     if payload is not None:
         return state, decode_release(payload)
     if is_making:
@@ -51,7 +51,7 @@ def download_release(context: Context, caller: Caller, run_id: str) -> tuple[Run
         msg = f"it has no release ({state.close_reason}); it is never made again for free"
         raise RunClosed(msg)
     try:
-        live = live_run(context, caller, run_id)  # closes it if it was lost with its process
+        live = live_run(runs, caller, run_id)  # closes it if it was lost with its process
     except HolderAlive:  # another curator
         raise Unavailable(_MAKING) from None
     if live.mechanism.kind is not Kind.RELEASED_ONCE:  # what was charged is a state's

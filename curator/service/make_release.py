@@ -14,11 +14,12 @@ from curator.errors import CuratorError, DatasetOutOfService, LedgerUnavailable,
 from curator.ledger.ledger import DatasetStatus
 from curator.ledger.problems import HolderLost
 from curator.mechanisms.base import ReleasedOnceMechanism
+from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.records import RecordBatch
 from curator.sanitizer.stored import encode_release
-from curator.service.context import Context
 from curator.service.live_run import LiveRun
+from curator.service.runs import Runs
 from curator.state.private_batches import private_batches
 
 FAILED: Final = "the one release failed"
@@ -32,11 +33,14 @@ class _UnwantedError(Exception):
     """A release must not be made any more; the text is public."""
 
 
-def make_release(context: Context, live: LiveRun, mechanism: ReleasedOnceMechanism) -> None:
+def make_release(
+    runs: Runs, noise: NoiseSource, live: LiveRun, mechanism: ReleasedOnceMechanism
+) -> None:
     """Make the one release of a run.
 
     Args:
-        context: The collaborators.
+        runs: Of this process.
+        noise: Of the release.
         live: A run that was just opened; its lock is held.
         mechanism: Of the run.
 
@@ -45,54 +49,54 @@ def make_release(context: Context, live: LiveRun, mechanism: ReleasedOnceMechani
         CuratorError: If it could not be charged, or failed after it was; the run is closed.
     """
     try:
-        _check_wanted(context, live)
-        context.ledger.begin_setup(live.run_id, context.holder, live.epoch)
+        _check_wanted(runs, live)
+        runs.ledger.begin_setup(live.run_id, runs.holder, live.epoch)
     except _UnwantedError as ended:
-        give_up(context, live, f"before its release was made: {ended}")
+        give_up(runs, live, f"before its release was made: {ended}")
         msg = f"{ended} before its release was made; nothing was charged"
         raise RunClosed(msg) from None
     except CuratorError:  # in the ledger's own words: nothing private was read yet
-        give_up(context, live, FAILED)
+        give_up(runs, live, FAILED)
         raise
     try:
-        batches = private_batches(mechanism, live.records, context.noise)
-        release = mechanism.setup(_while_wanted(context, live, batches), context.noise)
-        _check_wanted(context, live)
-        _keep(context, live, encode_release(release))
+        batches = private_batches(mechanism, live.records, noise)
+        release = mechanism.setup(_while_wanted(runs, live, batches), noise)
+        _check_wanted(runs, live)
+        _keep(runs, live, encode_release(release))
     except _UnwantedError as ended:
-        give_up(context, live, f"while its release was made: {ended}")
+        give_up(runs, live, f"while its release was made: {ended}")
         msg = f"{ended} while its release was made; what was charged stays charged"
         raise RunClosed(msg) from None
     except Exception:  # noqa: BLE001 - the text may hold anything; it stays here
-        give_up(context, live, FAILED)
+        give_up(runs, live, FAILED)
         raise CuratorError from None
     live.released = release
-    statement = context.ledger.statement(live.facts.name)
+    statement = runs.ledger.statement(live.facts.name)
     live.spent_epsilon, live.cap_epsilon = statement.spent_epsilon, statement.cap
 
 
-def give_up(context: Context, live: LiveRun, reason: str) -> None:
+def give_up(runs: Runs, live: LiveRun, reason: str) -> None:
     """Close a run that has no release; it stays open if the ledger fails, until it is adopted."""
     live.closed = True
-    context.live_runs.pop(live.run_id, None)
+    runs.live.pop(live.run_id, None)
     with suppress(CuratorError):
-        context.ledger.close_run(live.run_id, context.holder, live.epoch, live.used, reason)
+        runs.close(live, reason)
 
 
 def _while_wanted(
-    context: Context, live: LiveRun, batches: Iterator[Private[RecordBatch]]
+    runs: Runs, live: LiveRun, batches: Iterator[Private[RecordBatch]]
 ) -> Iterator[Private[RecordBatch]]:
     """Hand on each batch, after asking whether the release is still wanted.
 
     Raises:
         _UnwantedError: If it is not; the next batch is neither drawn nor read.
     """
-    looked = context.monotonic()
+    looked = runs.monotonic()
     while True:
-        _check_wanted(context, live)
-        if context.monotonic() - looked >= _LOOK_SECONDS:
-            looked = context.monotonic()
-            _check_written(context, live)
+        _check_wanted(runs, live)
+        if runs.monotonic() - looked >= _LOOK_SECONDS:
+            looked = runs.monotonic()
+            _check_written(runs, live)
         try:
             batch = next(batches, None)
         except DatasetOutOfService:
@@ -102,37 +106,37 @@ def _while_wanted(
         yield batch
 
 
-def _check_wanted(context: Context, live: LiveRun) -> None:
+def _check_wanted(runs: Runs, live: LiveRun) -> None:
     """Check what this process knows: nothing of it depends on a record.
 
     Raises:
         _UnwantedError: With the cause.
     """
-    if live.facts.name in context.stopped:
+    if live.facts.name in runs.datasets.stopped:
         raise _UnwantedError(_STOPPED)
     if not live.records.is_whole():
         raise _UnwantedError(_DAMAGED)
     if live.closed:
         raise _UnwantedError(_CLOSED)
-    if context.setups.is_stopping:
+    if runs.setups.is_stopping:
         msg = "the curator was stopped"
         raise _UnwantedError(msg)
     try:
-        context.check_holder()
+        runs.check_holder()
     except HolderLost:
         msg = "another curator may have taken the run over"
         raise _UnwantedError(msg) from None
 
 
-def _check_written(context: Context, live: LiveRun) -> None:
+def _check_written(runs: Runs, live: LiveRun) -> None:
     """Check what others may have written; keeping the release checks it again in any case.
 
     Raises:
         _UnwantedError: With the cause.
     """
     try:
-        status = context.ledger.dataset(live.facts.name).status
-        is_open = context.ledger.run(live.run_id).is_open
+        status = runs.ledger.dataset(live.facts.name).status
+        is_open = runs.ledger.run(live.run_id).is_open
     except LedgerUnavailable:
         return
     if status is not DatasetStatus.ACTIVE:
@@ -141,14 +145,14 @@ def _check_written(context: Context, live: LiveRun) -> None:
         raise _UnwantedError(_CLOSED)
 
 
-def _keep(context: Context, live: LiveRun, payload: bytes) -> None:
+def _keep(runs: Runs, live: LiveRun, payload: bytes) -> None:
     """Keep a release durably, unless the ledger has the end of its data set or run.
 
     Raises:
         _UnwantedError: If it has.
     """
     try:
-        context.ledger.store_setup(live.run_id, context.holder, live.epoch, payload)
+        runs.ledger.store_setup(live.run_id, runs.holder, live.epoch, payload)
     except RunClosed:
         raise _UnwantedError(_CLOSED) from None
     except Refusal:

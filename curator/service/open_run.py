@@ -12,19 +12,19 @@ from curator.errors import (
     Unavailable,
     UnknownRun,
 )
-from curator.ledger.ledger import RunOpening, RunState
+from curator.ledger.ledger import Ledger, RunOpening, RunState
 from curator.mechanisms.base import Kind, ReleasedOnceMechanism
 from curator.mechanisms.catalogue import canonical_json, parse_mechanism
 from curator.privacy.event_numbers import check_num_steps
 from curator.service.caller import Caller
-from curator.service.context import Context
 from curator.service.declared_limits import check_policy
 from curator.service.fair_turns import working_for
 from curator.service.find_run import make_live, run_of
 from curator.service.live_run import LiveRun
 from curator.service.make_release import give_up, make_release
-from curator.service.state_limit import check_state
-from curator.service.step_limit import check_step_size
+from curator.service.runs import Runs
+from curator.service.service import Service
+from curator.service.sizes import check_state, check_step_size
 from curator.service.steward_policy import StewardPolicy
 
 _KEY_LENGTHS = range(16, 129)
@@ -41,7 +41,7 @@ class RunRequest:
     idempotency_key: str
 
 
-def open_run(context: Context, caller: Caller, request: RunRequest) -> RunState:
+def open_run(service: Service, caller: Caller, request: RunRequest) -> RunState:
     """Open a run, or return the one that the same key opened before.
 
     Returns:
@@ -61,22 +61,23 @@ def open_run(context: Context, caller: Caller, request: RunRequest) -> RunState:
         Unavailable: If the one release of another run of the caller is being made.
         RunClosed: If the run was ended while its one release was made.
     """
-    with working_for(caller.name), context.desk.turn():
-        run_id, live = _declared(context, caller, request)
+    runs = service.runs
+    with working_for(caller.name), service.desk.turn():
+        run_id, live = _declared(service, caller, request)
     if live is not None:
         try:
-            _prepare(context, live)
+            _prepare(service, live)
         finally:
-            live.touched_at = context.monotonic()  # it was not idle meanwhile
-            context.setups.finish(live)
+            live.touched_at = runs.monotonic()  # it was not idle meanwhile
+            runs.setups.finish(live)
             live.lock.release()
-    elif (twin := context.live_runs.get(run_id)) is not None:
+    elif (twin := runs.live.get(run_id)) is not None:
         with twin.lock:
             pass
-    return run_of(context, caller, run_id)
+    return run_of(runs.ledger, caller, run_id)
 
 
-def _declared(context: Context, caller: Caller, request: RunRequest) -> tuple[str, LiveRun | None]:
+def _declared(service: Service, caller: Caller, request: RunRequest) -> tuple[str, LiveRun | None]:
     """Check what is asked and reserve it; what takes long comes after.
 
     Returns:
@@ -85,15 +86,16 @@ def _declared(context: Context, caller: Caller, request: RunRequest) -> tuple[st
     Raises:
         MalformedRequest: If a parameter is not valid, or the key was used for another run.
     """
-    context.check_holder()
-    dataset = context.served(request.dataset)
+    runs = service.runs
+    runs.check_holder()
+    dataset = runs.datasets.get(request.dataset)
     dataset.check_in_service()
     mechanism = parse_mechanism(request.mechanism, request.parameters_json, dataset.facts.space)
     check_policy(mechanism, dataset.facts)
-    state = context.ledger.dataset(request.dataset)
+    state = runs.ledger.dataset(request.dataset)
     policy = StewardPolicy.of(state)
     policy.check_mechanism(request.mechanism, mechanism)
-    check_step_size(context, mechanism)
+    check_step_size(service.limits, mechanism)
     try:
         check_num_steps(request.num_steps)
     except ValueError as error:
@@ -109,35 +111,36 @@ def _declared(context: Context, caller: Caller, request: RunRequest) -> tuple[st
         num_steps=request.num_steps,
     )
     live = None
-    with context.runs_lock:
-        existing = _find(context, opening.run_id)
+    with runs.lock:
+        existing = _find(runs.ledger, opening.run_id)
         if existing is not None and not _is_same(existing, opening):
             msg = "idempotency_key was used for another run"
             raise MalformedRequest(msg)
         if existing is None:
-            _check_number(context, policy, opening, state.rule)
-            check_state(context, caller.name, mechanism.spec, dataset.facts.space)
-            live = _begun(context, opening, makes_release=mechanism.kind is Kind.RELEASED_ONCE)
+            _check_number(service, policy, opening, state.rule)
+            space = dataset.facts.space
+            check_state(runs, service.limits, caller.name, mechanism.spec, space)
+            live = _begun(runs, opening, makes_release=mechanism.kind is Kind.RELEASED_ONCE)
     return opening.run_id, live
 
 
-def _begun(context: Context, opening: RunOpening, *, makes_release: bool) -> LiveRun:
+def _begun(runs: Runs, opening: RunOpening, *, makes_release: bool) -> LiveRun:
     """Open a run in the ledger and here; its lock is held, so that steps and twins wait for it.
 
     Raises:
         Unavailable: If it makes a release and another one of the analyst is being made.
     """
     if makes_release:
-        context.setups.refuse_second(opening.analyst)
-    live = make_live(context, context.ledger.open_run(opening, context.holder))
+        runs.setups.refuse_second(opening.analyst)
+    live = make_live(runs, runs.ledger.open_run(opening, runs.holder))
     live.lock.acquire()
     if makes_release:
-        context.setups.begin(live)  # first: whoever finds the run knows not to wait for its lock
-    context.live_runs[live.run_id] = live
+        runs.setups.begin(live)  # first: whoever finds the run knows not to wait for its lock
+    runs.live[live.run_id] = live
     return live
 
 
-def _prepare(context: Context, live: LiveRun) -> None:
+def _prepare(service: Service, live: LiveRun) -> None:
     """Make what a run has before its first step, where heavy work is bounded and of equal time.
 
     Raises:
@@ -146,18 +149,18 @@ def _prepare(context: Context, live: LiveRun) -> None:
     """
     if not isinstance(live.mechanism, ReleasedOnceMechanism):
         return
-    places = context.executor if context.preparing is None else context.preparing
+    runs, noise = service.runs, service.computing.noise
     try:
         with working_for(live.analyst):
-            made = places.submit(make_release, context, live, live.mechanism)
+            made = service.computing.apart.submit(make_release, runs, noise, live, live.mechanism)
     except RuntimeError:
-        give_up(context, live, "the curator was stopped before its release was made")
+        give_up(runs, live, "the curator was stopped before its release was made")
         raise Unavailable from None
     made.result()
 
 
 def _check_number(
-    context: Context, policy: StewardPolicy, opening: RunOpening, registered: BudgetRule
+    service: Service, policy: StewardPolicy, opening: RunOpening, registered: BudgetRule
 ) -> None:
     """Check what depends on the caller's other runs.
 
@@ -165,9 +168,9 @@ def _check_number(
         TooManyRuns: If there are as many open ones as this curator allows.
         PolicyRefused: If the steward's policy says no.
     """
-    mine = context.ledger.open_runs(analyst=opening.analyst)
-    if len(mine) >= context.max_open_runs:
-        msg = f"at most {context.max_open_runs} here"
+    mine = service.runs.ledger.open_runs(analyst=opening.analyst)
+    if len(mine) >= service.limits.max_open_runs:
+        msg = f"at most {service.limits.max_open_runs} here"
         raise TooManyRuns(msg)
     here = sum(run.dataset == opening.dataset for run in mine)
     policy.check_opening(opening, registered, here)
@@ -185,9 +188,9 @@ def _run_id(caller: Caller, key: str) -> str:
     return hashlib.sha256(f"{caller.name}\0{key}".encode()).hexdigest()[:32]
 
 
-def _find(context: Context, run_id: str) -> RunState | None:
+def _find(ledger: Ledger, run_id: str) -> RunState | None:
     try:
-        return context.ledger.run(run_id)
+        return ledger.run(run_id)
     except UnknownRun:
         return None
 

@@ -12,27 +12,27 @@ import time
 
 from curator.errors import CuratorError, RunClosed
 from curator.ledger.problems import HolderLost, LedgerConflict
-from curator.service.context import Context
 from curator.service.live_run import LiveRun
+from curator.service.runs import Runs
 
 _LOCK_SECONDS = 1.0  # a step claims in microseconds; who holds a lock longer waits for the ledger
 _logger = logging.getLogger(__name__)
 
 
-def relinquish_runs(context: Context) -> None:
+def relinquish_runs(runs: Runs) -> None:
     """Return to the budget what open runs of this process were charged ahead; call it at the end.
 
     What fails stays charged.
 
     Args:
-        context: The collaborators; no step is being computed any more.
+        runs: Of this process, where no step is being computed any more.
     """
     until = time.monotonic() + _LOCK_SECONDS  # of all: others wait for this process's lease
-    for live in list(context.live_runs.values()):
+    for live in list(runs.live.values()):
         if not live.lock.acquire(timeout=max(0.0, until - time.monotonic())):
             continue
         try:
-            _relinquish(context, live)
+            _relinquish(runs, live)
         except (HolderLost, LedgerConflict, RunClosed):  # another took it over, or ended it
             continue
         except CuratorError:
@@ -42,7 +42,7 @@ def relinquish_runs(context: Context) -> None:
             live.lock.release()
 
 
-def _relinquish(context: Context, live: LiveRun) -> None:
+def _relinquish(runs: Runs, live: LiveRun) -> None:
     """Let go of one run whose lock is held, unless there is nothing to return.
 
     Raises:
@@ -52,4 +52,4 @@ def _relinquish(context: Context, live: LiveRun) -> None:
     if live.closed or live.used >= live.mark:
         return
     live.relinquished = True  # first: nothing that comes back may be claimed here
-    context.ledger.relinquish_run(live.run_id, context.holder, live.epoch, live.used)
+    runs.ledger.relinquish_run(live.run_id, runs.holder, live.epoch, live.used)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from curator.ledger.ledger import RunState
 from curator.service.caller import Caller
-from curator.service.context import Context
 from curator.service.find_run import live_run, run_of
+from curator.service.runs import Runs
 
 
-def resume_run(context: Context, caller: Caller, run_id: str) -> tuple[RunState, int]:
+def resume_run(runs: Runs, caller: Caller, run_id: str) -> tuple[RunState, int]:
     """Return a run and the step that is expected next.
 
     Returns:
@@ -18,9 +18,9 @@ def resume_run(context: Context, caller: Caller, run_id: str) -> tuple[RunState,
         UnknownRun: If the run is not the caller's.
         RunClosed: If its one release was lost in a crash.
     """
-    state = run_of(context, caller, run_id)
+    state = run_of(runs.ledger, caller, run_id)
     if not state.is_open or state.analyst != caller.name:
         return state, state.used + 1
-    live = live_run(context, caller, run_id)
+    live = live_run(runs, caller, run_id)
     with live.lock:
-        return run_of(context, caller, run_id), live.used + 1
+        return run_of(runs.ledger, caller, run_id), live.used + 1

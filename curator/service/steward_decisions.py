@@ -8,7 +8,7 @@ from curator.errors import CuratorError, DatasetPaused, DatasetRetired
 from curator.ledger.entries import Decision, PolicySet, StatusSet
 from curator.ledger.ledger import DatasetState, DatasetStatus, RunState
 from curator.service.close_run import end_run
-from curator.service.context import Context, ServedDataset
+from curator.service.runs import Runs
 from curator.service.steward_policy import StewardPolicy
 
 _logger = logging.getLogger(__name__)
@@ -19,7 +19,7 @@ _STOPPED = {
 }
 
 
-def decide(context: Context, decision: Decision) -> DatasetState:
+def decide(runs: Runs, decision: Decision) -> DatasetState:
     """Write a decision; from then on no process charges anything against it.
 
     Returns:
@@ -30,35 +30,34 @@ def decide(context: Context, decision: Decision) -> DatasetState:
         LedgerConflict: If the decision cannot follow what was decided before.
         LedgerUnavailable: If it may not be durable.
     """
-    state = context.ledger.decide(decision)
+    state = runs.ledger.decide(decision)
     if isinstance(decision, StatusSet):
-        _follow(context, decision)
+        _follow(runs, decision)
     if isinstance(decision, PolicySet):
-        for live in list(context.live_runs.values()):
+        for live in list(runs.live.values()):
             if live.facts.name == decision.dataset:
                 live.policy = StewardPolicy.of(state)
     return state
 
 
-def _follow(context: Context, decision: StatusSet) -> None:
+def _follow(runs: Runs, decision: StatusSet) -> None:
     name, status = decision.dataset, decision.status
     stopped = _STOPPED.get(status)
     if stopped is None:
-        context.stopped.pop(name, None)
+        runs.datasets.stopped.pop(name, None)
         return
-    context.stopped[name] = stopped
+    runs.datasets.stopped[name] = stopped
     if status is DatasetStatus.PAUSED:
         return
-    for run in context.ledger.open_runs(dataset=name):
-        _end(context, run, f"closed: the data set was {status}")
-    served = context.datasets.get(name)
-    if status is DatasetStatus.ERASED and served is not None:
-        context.datasets[name] = ServedDataset(facts=served.facts, records=None)
+    for run in runs.ledger.open_runs(dataset=name):
+        _end(runs, run, f"closed: the data set was {status}")
+    if status is DatasetStatus.ERASED:
+        runs.datasets.erase(name)
 
 
-def _end(context: Context, run: RunState, reason: str) -> None:
+def _end(runs: Runs, run: RunState, reason: str) -> None:
     """End an open run; one that another curator holds ends there, and takes no charge meanwhile."""
     try:
-        end_run(context, run, reason)
+        end_run(runs, run, reason)
     except CuratorError:
         _logger.warning("a run of a retired data set could not be closed here")

@@ -30,6 +30,8 @@ from curator.ledger.checkpoint import Checkpoint
 from curator.ledger.problems import HolderLost
 from curator.ledger.sql_ledger import SqlLedger
 from curator.overview.history import History
+from curator.overview.summary import Shown
+from curator.planning.planner import Planner
 from curator.rest.app import create_app
 from curator.rest.health import create_health_app
 from curator.rest.server import RestConfig, RestServer
@@ -37,11 +39,13 @@ from curator.rpc.identity import KnownCallers
 from curator.rpc.server import RpcConfig, RpcServer, create_server
 from curator.sanitizer.entropy import OsEntropy
 from curator.sanitizer.prefetched import PrefetchedNoise
-from curator.service.context import Context
 from curator.service.idle_runs import IdleRuns
 from curator.service.in_turn import InTurn, flush_subnormals
 from curator.service.relinquish_runs import relinquish_runs
 from curator.service.response_slot import ResponseSlot
+from curator.service.runs import Runs
+from curator.service.served_datasets import ServedDatasets
+from curator.service.service import Computing, Service
 from curator.serving.checkpoint_renewal import Renewal
 from curator.serving.holder_lease import HolderLease
 from curator.serving.load_datasets import load_dataset, load_datasets
@@ -53,7 +57,6 @@ _GRACE_SECONDS = 10.0
 _IDLE_CHECK_SECONDS = 60.0
 _WATCH_SECONDS = 1.0
 _NOISE_AHEAD = 1 << 18  # a few steps of a small data set, 2 MiB
-_MIB = 1 << 20
 
 
 class InsecureOutsideLoopback(RuntimeError):
@@ -164,29 +167,34 @@ def create_curator(
         noise = PrefetchedNoise(OsEntropy(), _NOISE_AHEAD)
         endpoint = config.telemetry.trace_endpoint
         executor, preparing = _executor(config), _executor(config)
-        context = Context(
+        datasets = ServedDatasets(
+            load_datasets(folder, ledger), lambda name: load_dataset(folder, ledger, name)
+        )
+        runs = Runs(
             ledger=ledger,
-            datasets=load_datasets(folder, ledger),
-            noise=noise,
-            draw_noise_ahead=noise.draw_ahead,
-            executor=executor,
-            preparing=preparing,
-            solver=solver,
+            datasets=datasets,
             holder=holder,
-            max_samples=config.limits.max_samples,
-            max_request_bytes=config.limits.max_message_bytes,
-            max_open_runs=config.limits.max_open_runs,
-            max_state_bytes=config.limits.max_state_mib * _MIB,
             check_holder=tenure.check,
-            load=lambda name: load_dataset(folder, ledger, name),
             states=_states(folder, ledger),
-            slot=ResponseSlot(seconds=config.timing.response_slot_ms / 1000),
+        )
+        service = Service(
+            runs=runs,
+            computing=Computing(
+                noise=noise,
+                executor=executor,
+                preparing=preparing,
+                draw_noise_ahead=noise.draw_ahead,
+                slot=ResponseSlot(seconds=config.timing.response_slot_ms / 1000),
+            ),
+            limits=config.limits,
             telemetry=Telemetry(create_trace(endpoint) if endpoint else None),
         )
+        planner = Planner(ledger=ledger, facts=datasets.facts, limits=config.limits)
         draining = threading.Event()
         tls = None if insecure_loopback else folder.tls
         rpc = create_server(
-            context,
+            service,
+            planner,
             KnownCallers(tokens),
             folder.signing_key,
             RpcConfig(
@@ -203,9 +211,17 @@ def create_curator(
         def is_ready() -> bool:
             return not draining.is_set() and ledger.is_writable() and tokens.is_intact()
 
-        app = create_app(context, tokens, is_ready, folder.signing_key, history)
+        shown = Shown(
+            ledger=ledger,
+            datasets=datasets,
+            telemetry=service.telemetry,
+            is_ready=is_ready,
+            solver=solver,
+            history=history,
+        )
+        app = create_app(shown, planner, tokens, folder.signing_key)
         administration = CommandServer(
-            folder.socket, lambda command: execute(context, folder, command)
+            folder.socket, lambda command: execute(runs, folder, command)
         )
         rest = RestServer(app, RestConfig(host=config.rest.host, port=config.rest.port, tls=tls))
         health = _health(is_ready, config.rest, tls)
@@ -226,10 +242,10 @@ def create_curator(
         tokens=tokens,
         draining=draining,
         solver=solver,
-        look_at_stored_images=context.look_at_stored_images,
-        end_idle_runs=IdleRuns(context, config.limits.idle_hours * 3600).end,
-        end_setups=context.setups.stop,
-        relinquish_runs=lambda: relinquish_runs(context),
+        look_at_stored_images=datasets.look_at_stored_images,
+        end_idle_runs=IdleRuns(runs, config.limits.idle_hours * 3600).end,
+        end_setups=runs.setups.stop,
+        relinquish_runs=lambda: relinquish_runs(runs),
     )
 
 

@@ -15,14 +15,14 @@ from curator.ledger.problems import LedgerConflict
 from curator.ledger.records import DatasetState, DatasetStatus
 from curator.ledger.sql_ledger import SqlLedger
 from curator.privacy.facts import DATASET_NAME, DatasetFacts
-from curator.service.context import ServedDataset
 from curator.service.rehearsal import check_not_mixed
+from curator.service.served_datasets import ServedDataset
 from curator.state.folder import StateFolder
 
 _logger = logging.getLogger(__name__)
 
 
-def load_datasets(folder: CuratorFolder, ledger: SqlLedger) -> dict[str, ServedDataset]:
+def load_datasets(folder: CuratorFolder, ledger: SqlLedger) -> list[ServedDataset]:
     """Open every data set that the ledger knows, checking the stored images.
 
     One that is damaged is out of service, and the others are served.
@@ -36,7 +36,7 @@ def load_datasets(folder: CuratorFolder, ledger: SqlLedger) -> dict[str, ServedD
     """
     states = ledger.datasets()
     check_not_mixed(state.registration.name for state in states)
-    return {state.registration.name: _loaded_or_damaged(folder, state) for state in states}
+    return [_loaded_or_damaged(folder, state) for state in states]
 
 
 def load_dataset(folder: CuratorFolder, ledger: SqlLedger, name: str) -> ServedDataset | None:

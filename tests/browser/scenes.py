@@ -6,14 +6,17 @@ import logging
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from fastapi import FastAPI
+
 from curator.accounting.events.none import NoEvent
 from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.clock import utc_now
+from curator.divergences.backend import Choice
 from curator.errors import BudgetExhausted, CuratorError, PolicyRefused, StepOutOfOrder
 from curator.identity.certificates import create_certificates
 from curator.identity.listen import TlsFiles
@@ -22,15 +25,18 @@ from curator.identity.tokens import TokenTable
 from curator.ledger.entries import CapLowered, PolicySet, ShareSet
 from curator.ledger.ledger import DatasetRegistration, RunOpening
 from curator.ledger.memory import MemoryLedger
+from curator.overview.certificate import Signer
+from curator.overview.summary import Shown
 from curator.privacy.budget import REHEARSAL_EPSILON
 from curator.privacy.event_numbers import SamplingRate
 from curator.rest.app import create_app
 from curator.rest.server import RestConfig, RestServer
 from curator.service.caller import Role
-from curator.service.context import Context, ServedDataset
+from curator.service.served_datasets import ServedDataset, ServedDatasets
+from curator.service.service import Service
 from curator.telemetry.requests import FinishedRequest
 from tests.fakes.clock import FakeClock
-from tests.fakes.curator import context
+from tests.fakes.curator import planner, service
 from tests.fakes.facts import small_facts
 
 HOLDER = "first"
@@ -44,7 +50,7 @@ class Served:
     address: str
     tokens: TokenTable
     token: dict[str, str]
-    context: Context
+    service: Service
 
 
 class Scene:
@@ -54,10 +60,20 @@ class Scene:
         self.clock = FakeClock()
         self.clock.now = datetime.now(UTC) - timedelta(days=6)
         self.ledger = MemoryLedger(self.clock)
-        self.context = context(self.ledger, holder=HOLDER)
-        self.context.datasets.clear()
+        empty = service(self.ledger, holder=HOLDER)
+        self.service = replace(empty, runs=replace(empty.runs, datasets=ServedDatasets()))
         for name in names:
             self.add(name)
+
+    def app(self, tokens: TokenTable, signer: Signer, solver: Choice | None = None) -> FastAPI:
+        shown = Shown(
+            ledger=self.ledger,
+            datasets=self.service.runs.datasets,
+            telemetry=self.service.telemetry,
+            is_ready=lambda: True,
+            solver=solver,
+        )
+        return create_app(shown, planner(self.service), tokens, signer)
 
     def add(self, name: str, **changes: Any) -> None:
         facts = small_facts(
@@ -79,7 +95,7 @@ class Scene:
                 facts_json=facts.model_dump_json(),
             )
         )
-        self.context.datasets[name] = ServedDataset(facts=facts, records=None)
+        self.service.runs.datasets.add(ServedDataset(facts=facts, records=None))
 
     def open(self, dataset: str, analyst: str, num_steps: int, noise: float = 1.1) -> str:
         run_id = secrets.token_hex(16)
@@ -120,7 +136,7 @@ class Scene:
                 seconds=0.01,
                 reason=kind.reason,
             )
-            self.context.telemetry.finished(_silent(), request)
+            self.service.telemetry.finished(_silent(), request)
 
 
 def empty() -> Scene:
@@ -201,7 +217,7 @@ def serving(folder: Path, make: Callable[[], Scene]) -> Iterator[Served]:
     roles = {"alice": Role.ANALYST, "bob": Role.ANALYST, "steward": Role.STEWARD}
     token = {name: tokens.add(name, role) for name, role in roles.items()}
     key = SigningKey(folder / "signing.key")
-    app = create_app(scene.context, tokens, lambda: True, key)
+    app = scene.app(tokens, key)
     tls = TlsFiles(
         certificate=folder / "server.pem", key=folder / "server.key", authority=folder / "ca.pem"
     )
@@ -211,7 +227,7 @@ def serving(folder: Path, make: Callable[[], Scene]) -> Iterator[Served]:
         address=f"https://localhost:{server.port}",
         tokens=tokens,
         token=token,
-        context=scene.context,
+        service=scene.service,
     )
     server.stop()
 

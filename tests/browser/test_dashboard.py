@@ -70,7 +70,7 @@ def test_numbers_need_no_script(scene: Serve, page: Open) -> None:
     served = scene(working)
     shown = page(served, java_script_enabled=False)
     sign_in(shown, served, "steward")
-    spent = served.context.ledger.statement("digits").spent_epsilon
+    spent = served.service.runs.ledger.statement("digits").spent_epsilon
     assert f"{spent:.4f}" in shown.inner_text("main")
     assert shown.locator("progress").count() == 2
     assert not shown.locator("#refresh").is_visible()
@@ -152,7 +152,7 @@ def test_a_refresh_keeps_what_was_opened(scene: Serve, page: Open) -> None:
     shown.clock.install()
     sign_in(shown, served, "steward")
     shown.locator("#facts-1 summary").click()
-    served.context.ledger.decide(
+    served.service.runs.ledger.decide(
         StatusSet(dataset="digits", status=DatasetStatus.PAUSED, reason="test")
     )
     shown.clock.run_for(16_000)

@@ -104,15 +104,15 @@ def test_a_step(
     assert SECRET not in log.text
 
 
-@pytest.mark.parametrize("name", ["open_run", "plan_run", "report_budget", "list_datasets"])
+@pytest.mark.parametrize("name", ["open_run", "Planner.plan", "report_budget", "list_datasets"])
 def test_other_calls(
     local: Local, log: Capture, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(servicer, name, planted)
+    monkeypatch.setattr(f"curator.rpc.servicer.{name}", planted)
     with local.connect() as barrier:
         calls = {
             "open_run": lambda: barrier.open_run("digits", "dp-sinkhorn", SINKHORN, num_steps=1),
-            "plan_run": lambda: barrier.plan("digits", "dp-sinkhorn", SINKHORN, num_steps=1),
+            "Planner.plan": lambda: barrier.plan("digits", "dp-sinkhorn", SINKHORN, num_steps=1),
             "report_budget": lambda: barrier.budget("digits"),
             "list_datasets": barrier.datasets,
         }

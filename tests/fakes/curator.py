@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,13 +15,18 @@ from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.ledger.memory import MemoryLedger
 from curator.ledger.records import DatasetRegistration, RunState
+from curator.planning.planner import Planner
 from curator.privacy.facts import DatasetFacts
 from curator.privacy.noise import NoiseSource
 from curator.privacy.records import Samples
 from curator.service.answer_step import StepRequest
 from curator.service.caller import Caller, Role
-from curator.service.context import Context, ServedDataset
+from curator.service.limits import Limits
 from curator.service.open_run import RunRequest, open_run
+from curator.service.runs import Runs
+from curator.service.served_datasets import ServedDataset, ServedDatasets
+from curator.service.service import Computing, Service
+from curator.state.folder import StateFolder
 from tests.fakes.facts import small_facts
 from tests.fakes.noise import SeededNoise
 
@@ -83,29 +88,59 @@ def small_images() -> LabelledImages:
     return LabelledImages(levels=levels, labels=np.array([0, 1, 2, 1, 0]))
 
 
-def context(
+class SmallLimits(Limits):
+    """In bytes, where whole MiB are too coarse for a test."""
+
+    max_samples: int = 64
+    message_bytes: int = 64 << 20
+    state_bytes: int = 4 << 30
+
+    @property
+    def max_message_bytes(self) -> int:
+        return self.message_bytes
+
+    @property
+    def max_state_bytes(self) -> int:
+        return self.state_bytes
+
+
+def service(
     ledger: Any = None,  # a `Ledger`, or what passes all but a few of its methods on
     *,
     holder: str = "first",
     records: PrivateRecords | None = None,
     noise: NoiseSource | None = None,
     monotonic: Callable[[], float] = lambda: 0.0,
-) -> Context:
+    states: StateFolder | None = None,
+    executor: Executor | None = None,
+    preparing: Executor | None = None,
+) -> Service:
     facts = small_facts()
     served = ServedDataset(facts=facts, records=records or PrivateRecords(small_images()))
-    return Context(
-        ledger=ledger or memory_ledger(facts),
-        datasets={facts.name: served},
-        noise=noise or SeededNoise(1),
-        executor=ThreadPoolExecutor(2),
-        holder=holder,
-        max_samples=64,
-        monotonic=monotonic,
+    return Service(
+        runs=Runs(
+            ledger=ledger or memory_ledger(facts),
+            datasets=ServedDatasets([served]),
+            holder=holder,
+            states=states,
+            monotonic=monotonic,
+        ),
+        computing=Computing(
+            noise=noise or SeededNoise(1),
+            executor=executor or ThreadPoolExecutor(2),
+            preparing=preparing,
+        ),
+        limits=SmallLimits(),
     )
 
 
+def planner(ctx: Service) -> Planner:
+    runs = ctx.runs
+    return Planner(ledger=runs.ledger, facts=runs.datasets.facts, limits=ctx.limits)
+
+
 def opened(
-    ctx: Context,
+    ctx: Service,
     mechanism: str = "dp-sinkhorn",
     *,
     num_steps: int = 5,

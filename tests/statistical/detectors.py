@@ -30,9 +30,9 @@ from curator.service.resume_run import resume_run
 from tests.fakes.curator import (
     ALICE,
     SINKHORN,
-    context,
     memory_ledger,
     opened,
+    service,
     small_images,
     step_request,
 )
@@ -120,7 +120,7 @@ def an_empty_batch_is_noised_like_any_other() -> None:
     empty = PrivateRecords(
         LabelledImages(levels=np.zeros((0, 1, 2, 2), np.uint8), labels=np.zeros(0, np.int64))
     )
-    ctx = context(records=empty)
+    ctx = service(records=empty)
     run = opened(ctx)
     answer = release_gradient(ctx, ALICE, step_request(run.run_id, 1)).result(10)
     block = answer.release.blocks[0]
@@ -136,7 +136,7 @@ def noise_is_never_repeated() -> None:
 
 
 def noised_rows_are_integers_on_the_public_grid() -> None:
-    ctx = context()
+    ctx = service()
     run = opened(ctx)
     answer: Answer = release_gradient(ctx, ALICE, step_request(run.run_id, 1)).result(10)
     noised, public = answer.release.blocks
@@ -223,11 +223,11 @@ def sums_are_noised_with_the_charged_multiplier() -> None:
 
 def a_kept_release_is_never_made_again() -> None:
     ledger = memory_ledger()
-    first = context(ledger, noise=OsEntropy())
+    first = service(ledger, noise=OsEntropy())
     run = opened(first, "mean-embedding", num_steps=100)
     before = release_gradient(first, ALICE, step_request(run.run_id, 1)).result(10)
-    second = context(ledger, holder="second", noise=OsEntropy())
-    _, step = resume_run(second, ALICE, run.run_id)
+    second = service(ledger, holder="second", noise=OsEntropy())
+    _, step = resume_run(second.runs, ALICE, run.run_id)
     after = release_gradient(second, ALICE, step_request(run.run_id, step)).result(10)
     blocks = [one.release.blocks[0] for one in (before, after)]
     assert all(isinstance(block, FloatBlock) for block in blocks)

@@ -32,7 +32,7 @@ from curator.sanitizer.entropy import OsEntropy
 from curator.service import find_run
 from curator.service.answer_step import release_gradient
 from curator.service.resume_run import resume_run
-from tests.fakes.curator import ALICE, CRITICS, context, memory_ledger, opened, step_request
+from tests.fakes.curator import ALICE, CRITICS, memory_ledger, opened, service, step_request
 from tests.fakes.facts import small_facts
 from tests.fakes.noise import NoNoise
 from tests.statistical.catching import both_ways, shards_that_overlap
@@ -148,12 +148,12 @@ def nothing_but_noise_is_drawn_in_secret() -> None:
 
 def a_lost_state_is_not_made_again() -> None:
     ledger = memory_ledger()
-    first = context(ledger)
+    first = service(ledger)
     run = opened(first, "gs-wgan-mean", num_steps=100)
     release_gradient(first, ALICE, step_request(run.run_id, 1)).result(10)
-    second = context(ledger, holder="second")
+    second = service(ledger, holder="second")
     try:
-        resume_run(second, ALICE, run.run_id)
+        resume_run(second.runs, ALICE, run.run_id)
     except RunClosed:
         return
     raise AssertionError
@@ -266,8 +266,8 @@ def a_score_that_is_not_noised(patch: Patch) -> None:
 
 
 def a_state_made_again_after_a_restart(patch: Patch) -> None:
-    def adopting(ctx: Any, state: Any) -> Any:
-        return find_run.make_live(ctx, ctx.ledger.adopt_run(state.run_id, ctx.holder))
+    def adopting(runs: Any, state: Any) -> Any:
+        return find_run.make_live(runs, runs.ledger.adopt_run(state.run_id, runs.holder))
 
     patch.setattr(find_run, "_adopt", adopting)
 

@@ -159,10 +159,10 @@ def an_abort_when_one_record_is_sampled(patch: Patch) -> None:
 def an_embedding_noised_again_after_a_restart(patch: Patch) -> None:
     real = find_run.make_live
 
-    def renoising(ctx: Any, state: Any) -> Any:
-        live = real(ctx, state)
+    def renoising(runs: Any, state: Any) -> Any:
+        live = real(runs, state)
         if isinstance(live.mechanism, MeanEmbedding) and state.setup_begun:
-            live.released = live.mechanism.setup(live.records.batches(512), ctx.noise)
+            live.released = live.mechanism.setup(live.records.batches(512), OsEntropy())
         return live
 
     patch.setattr(find_run, "make_live", renoising)

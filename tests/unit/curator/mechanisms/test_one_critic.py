@@ -27,7 +27,7 @@ from curator.sanitizer.averaged import FINE_STD, fine_radius
 from curator.sanitizer.secret_index import secret_index
 from curator.service.answer_step import release_gradient
 from curator.state.step import state_step
-from tests.fakes.curator import ALICE, context, memory_ledger, opened, step_request
+from tests.fakes.curator import ALICE, memory_ledger, opened, service, step_request
 from tests.fakes.noise import NoNoise
 from tests.unit.curator.mechanisms.test_gs_wgan_mean import PARAMETERS, SPACE, samples
 
@@ -233,7 +233,7 @@ def test_whose_turn_it_is_follows_from_the_ledger_s_number() -> None:
 
 def test_a_round_is_charged_with_the_first_step() -> None:
     ledger = memory_ledger()
-    first = context(ledger, noise=NoNoise())
+    first = service(ledger, noise=NoNoise())
     run = opened(first, "gs-wgan-round-robin", num_steps=4)
     assert ledger.account("small").spent.is_zero
     for step in (1, 2):

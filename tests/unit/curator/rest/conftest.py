@@ -9,7 +9,6 @@ import pytest
 from fastapi import FastAPI
 
 from curator.identity.tokens import TokenTable
-from curator.rest.app import create_app
 from curator.service.caller import Role
 from tests.browser.scenes import Scene
 
@@ -54,7 +53,7 @@ def desk(table: TokenTable) -> Desk:
         "auditor": Role.AUDITOR,
     }
     return Desk(
-        app=create_app(scene.context, table, lambda: True, Signer()),
+        app=scene.app(table, Signer()),
         table=table,
         scene=scene,
         token={name: table.add(name, role) for name, role in roles.items()},
@@ -65,4 +64,4 @@ def desk(table: TokenTable) -> Desk:
 
 @pytest.fixture
 def app(table: TokenTable) -> FastAPI:
-    return create_app(Scene().context, table, lambda: True, Signer())
+    return Scene().app(table, Signer())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -14,10 +13,9 @@ from curator.errors import LedgerUnavailable
 from curator.identity.tokens import TokenTable
 from curator.ledger.entries import ShareSet, StatusSet
 from curator.ledger.ledger import DatasetRegistration, DatasetStatus
-from curator.rest.app import create_app
 from curator.rest.pages import SCRIPT, STYLE
 from curator.service.caller import Role
-from curator.service.context import ServedDataset
+from curator.service.served_datasets import ServedDataset
 from tests.browser.scenes import Scene, rehearsing
 from tests.contract.ledger_values import SETUP, opening
 from tests.fakes.facts import small_facts
@@ -131,7 +129,7 @@ def test_hostile_texts_of_the_ledger_stay_texts(desk: Desk) -> None:
             facts_json=facts.model_dump_json(),
         )
     )
-    desk.scene.context.datasets[name] = ServedDataset(facts=facts, records=None)
+    desk.scene.service.runs.datasets.add(ServedDataset(facts=facts, records=None))
     desk.scene.ledger.decide(ShareSet(dataset=name, analyst=HOSTILE, epsilon=1.0))
     desk.scene.open(name, HOSTILE, 10)
     desk.scene.close(desk.scene.open(name, HOSTILE, 10), HOSTILE)
@@ -216,7 +214,7 @@ def test_no_page_of_this_origin_runs_scripts_from_elsewhere(desk: Desk, path: st
 
 def test_a_rehearsal_is_marked_and_shows_no_limit(table: TokenTable) -> None:
     scene = rehearsing()
-    app = create_app(scene.context, table, lambda: True, Signer())
+    app = scene.app(table, Signer())
     token = table.add("steward", Role.STEWARD)
     page = ask(app, "/dashboard", token=token, headers={"Accept": "text/html"}).text
     assert "<strong>Rehearsal.</strong>" in page
@@ -243,8 +241,7 @@ def test_a_refused_body_stands_in_the_health_card(table: TokenTable, who: str) -
         refused=Backend.NUMBA,
         refusal=refusal,
     )
-    context = replace(Scene("digits").context, solver=choice)
-    app = create_app(context, table, lambda: True, Signer())
+    app = Scene("digits").app(table, Signer(), choice)
     role = {"alice": Role.ANALYST, "steward": Role.STEWARD, "auditor": Role.AUDITOR}[who]
     text = ask(app, "/", token=table.add(who, role)).text
     assert "torch (error 4.0e-05; numba is not used: its gradients differ)" in text
@@ -254,7 +251,7 @@ def test_a_refused_body_stands_in_the_health_card(table: TokenTable, who: str) -
 
 def test_a_body_that_serves_stands_in_the_health_card(table: TokenTable) -> None:
     choice = Choice(body=Backend.NUMBA, verdict=Verdict(error=7e-5, allowed=1e-3))
-    app = create_app(replace(Scene("digits").context, solver=choice), table, lambda: True, Signer())
+    app = Scene("digits").app(table, Signer(), choice)
     text = ask(app, "/", token=table.add("alice", Role.ANALYST)).text
     assert "numba (error 7.0e-05)" in text
     assert "look at it" not in text

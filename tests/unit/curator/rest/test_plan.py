@@ -9,10 +9,10 @@ import httpx
 import pytest
 
 from curator.identity.signing import fingerprint_of
-from curator.planning.plan import plan_run
 from curator.rpc.plan_codec import decode_plan_request, encode_plan
 from curator.service.caller import Caller, Role
 from protos.weir.v1 import run_pb2
+from tests.fakes.curator import planner
 from tests.fakes.http import ask
 from tests.unit.curator.rest.conftest import Desk
 
@@ -55,7 +55,7 @@ def test_both_wires_say_the_same(desk: Desk, over: str, target: dict[str, Any]) 
         (key, value) = next(iter(target.items()))
         setattr(message, key, value)
     alice = Caller("alice", Role.ANALYST)
-    told = encode_plan(plan_run(desk.scene.context, alice, decode_plan_request(message)))
+    told = encode_plan(planner(desk.scene.service).plan(alice, decode_plan_request(message)))
     for key in ("num_steps", "affordable_steps", "noise_multiplier", "epsilon_after", "fits"):
         assert answer[key] == getattr(told, key)
     assert answer["advice"] == list(told.advice)

@@ -71,7 +71,7 @@ def test_a_wrong_token_is_refused_in_constant_words(desk: Desk) -> None:
     assert Unauthenticated.public_message in answer.text
     assert "wrong" not in answer.text
     assert "set-cookie" not in answer.headers
-    assert desk.scene.context.telemetry.refusals() == (("", "UNAUTHENTICATED", 1),)
+    assert desk.scene.service.telemetry.refusals() == (("", "UNAUTHENTICATED", 1),)
 
 
 @pytest.mark.parametrize(

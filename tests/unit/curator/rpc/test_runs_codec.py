@@ -8,7 +8,7 @@ from analyst.client.messages import run_list
 from curator.ledger.records import NOTHING, RunState, RunStatus
 from curator.rpc.runs_codec import encode_runs
 from protos.weir.v1 import run_pb2
-from tests.fakes.curator import context, opened
+from tests.fakes.curator import opened, service
 
 
 def _run(number: int) -> RunState:
@@ -61,8 +61,8 @@ def test_what_was_left_out_is_counted() -> None:
     [("mean-embedding", True), ("dp-sinkhorn", False), ("gs-wgan-mean", False)],
 )
 def test_what_is_released_once_is_told_apart(mechanism: str, is_one: bool) -> None:
-    ctx = context()
+    ctx = service()
     opened(ctx, mechanism)
-    told = encode_runs(ctx.ledger.runs())
+    told = encode_runs(ctx.runs.ledger.runs())
     assert told.runs[0].one_release is is_one
     assert run_list(told).runs[0].one_release is is_one

@@ -10,17 +10,17 @@ import pytest
 from curator.errors import StepLost
 from curator.service.answer_cache import AnswerCache
 from curator.service.answer_step import release_gradient
-from curator.service.context import Context
 from curator.service.live_run import LiveRun
-from tests.fakes.curator import ALICE, BOB, context, opened, step_request
+from curator.service.service import Service
+from tests.fakes.curator import ALICE, BOB, opened, service, step_request
 
 ROWS = 4
 ONE = 3 * ROWS * 4 * 4  # bytes that a claim of so many rows of four pixels counts as
 
 
-def runs(ctx: Context, number: int) -> list[LiveRun]:
+def runs(ctx: Service, number: int) -> list[LiveRun]:
     return [
-        ctx.live_runs[
+        ctx.runs.live[
             opened(
                 ctx, "mean-embedding", key=f"key-of-a-run-{place:04}", noise_multiplier=9.0
             ).run_id
@@ -29,13 +29,13 @@ def runs(ctx: Context, number: int) -> list[LiveRun]:
     ]
 
 
-def bounded(claims: int) -> Context:
-    ctx = context()
-    object.__setattr__(ctx, "kept", AnswerCache(claims * ONE))
+def bounded(claims: int) -> Service:
+    ctx = service()
+    object.__setattr__(ctx.runs, "kept", AnswerCache(claims * ONE))
     return ctx
 
 
-def step(ctx: Context, live: LiveRun, number: int) -> Any:
+def step(ctx: Service, live: LiveRun, number: int) -> Any:
     return release_gradient(ctx, ALICE, step_request(live.run_id, number, rows=ROWS)).result(20)
 
 
@@ -45,10 +45,10 @@ def test_the_oldest_answers_of_all_runs_are_let_go_and_stay_charged() -> None:
     for live in lives:
         step(ctx, live, 1)
     assert [list(live.claims) for live in lives] == [[], [1], [1], [1]]
-    used = ctx.ledger.run(lives[0].run_id).used
+    used = ctx.runs.ledger.run(lives[0].run_id).used
     with pytest.raises(StepLost):
         step(ctx, lives[0], 1)
-    assert (lives[0].used, ctx.ledger.run(lives[0].run_id).used) == (1, used)
+    assert (lives[0].used, ctx.runs.ledger.run(lives[0].run_id).used) == (1, used)
     step(ctx, lives[0], 2)
     assert [list(live.claims) for live in lives] == [[2], [], [1], [1]]
 

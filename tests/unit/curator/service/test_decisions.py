@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,14 +20,23 @@ from curator.errors import (
 )
 from curator.ledger.entries import CapLowered, PolicySet, ShareSet, StatusSet
 from curator.ledger.ledger import DatasetStatus, LedgerConflict, RunState
-from curator.planning.plan import PlanRequest, plan_run
+from curator.planning.planner import PlanRequest
 from curator.service.answer_step import release_gradient
 from curator.service.close_run import close_run
-from curator.service.context import Context
 from curator.service.live_run import Answer
+from curator.service.service import Service
 from curator.service.steward_decisions import decide
 from curator.service.steward_policy import StewardPolicy
-from tests.fakes.curator import ALICE, BOB, STEWARD, context, opened, step_request
+from tests.fakes.curator import (
+    ALICE,
+    BOB,
+    STEWARD,
+    SmallLimits,
+    opened,
+    planner,
+    service,
+    step_request,
+)
 
 NAME = "small"
 
@@ -45,29 +55,29 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def ctx(clock: Clock) -> Context:
-    return context(monotonic=clock)
+def ctx(clock: Clock) -> Service:
+    return service(monotonic=clock)
 
 
-def step(ctx: Context, run: RunState, number: int, rows: int = 4) -> Answer:
+def step(ctx: Service, run: RunState, number: int, rows: int = 4) -> Answer:
     return release_gradient(ctx, ALICE, step_request(run.run_id, number, rows=rows)).result(10)
 
 
-def turn(ctx: Context, status: DatasetStatus) -> None:
-    decide(ctx, StatusSet(dataset=NAME, status=status, reason="test"))
+def turn(ctx: Service, status: DatasetStatus) -> None:
+    decide(ctx.runs, StatusSet(dataset=NAME, status=status, reason="test"))
 
 
-def set_policy(ctx: Context, **rules: Any) -> None:
+def set_policy(ctx: Service, **rules: Any) -> None:
     text = StewardPolicy().changed(rules).to_text()
-    decide(ctx, PolicySet(dataset=NAME, policy_json=text))
+    decide(ctx.runs, PolicySet(dataset=NAME, policy_json=text))
 
 
 class TestLife:
-    def test_a_pause_holds_at_once_though_steps_are_charged(self, ctx: Context) -> None:
+    def test_a_pause_holds_at_once_though_steps_are_charged(self, ctx: Service) -> None:
         run = opened(ctx)
         step(ctx, run, 1)
         step(ctx, run, 2)
-        assert ctx.ledger.run(run.run_id).used > 2
+        assert ctx.runs.ledger.run(run.run_id).used > 2
         turn(ctx, DatasetStatus.PAUSED)
         with pytest.raises(DatasetPaused):
             step(ctx, run, 3)
@@ -76,96 +86,96 @@ class TestLife:
         turn(ctx, DatasetStatus.ACTIVE)
         step(ctx, run, 3)
 
-    def test_retiring_closes_runs_and_returns_what_they_did_not_use(self, ctx: Context) -> None:
+    def test_retiring_closes_runs_and_returns_what_they_did_not_use(self, ctx: Service) -> None:
         run = opened(ctx)
         step(ctx, run, 1)
         turn(ctx, DatasetStatus.RETIRED)
-        state = ctx.ledger.run(run.run_id)
+        state = ctx.runs.ledger.run(run.run_id)
         assert (state.used, state.close_reason) == (1, "closed: the data set was retired")
         with pytest.raises(DatasetRetired):
             opened(ctx, key="b" * 16)
-        assert ctx.ledger.account(NAME).spent == ctx.ledger.account(NAME).reserved
+        assert ctx.runs.ledger.account(NAME).spent == ctx.runs.ledger.account(NAME).reserved
 
-    def test_erasing_lets_go_of_the_records(self, ctx: Context) -> None:
+    def test_erasing_lets_go_of_the_records(self, ctx: Service) -> None:
         run = opened(ctx)
         turn(ctx, DatasetStatus.ERASED)
-        assert ctx.served(NAME).records is None
+        assert ctx.runs.datasets.get(NAME).records is None
         with pytest.raises(DatasetRetired):
-            ctx.records_of(NAME)
+            ctx.runs.datasets.records(NAME)
         with pytest.raises(DatasetRetired):
             opened(ctx, key="b" * 16)
-        assert not ctx.ledger.run(run.run_id).is_open
+        assert not ctx.runs.ledger.run(run.run_id).is_open
 
-    def test_runs_that_nobody_serves_are_closed_at_their_mark(self, ctx: Context) -> None:
+    def test_runs_that_nobody_serves_are_closed_at_their_mark(self, ctx: Service) -> None:
         run = opened(ctx)
         step(ctx, run, 1)
-        mark = ctx.ledger.run(run.run_id).used
-        other = context(ctx.ledger, holder="second")
+        mark = ctx.runs.ledger.run(run.run_id).used
+        other = service(ctx.runs.ledger, holder="second")
         turn(other, DatasetStatus.RETIRED)
-        state = ctx.ledger.run(run.run_id)
+        state = ctx.runs.ledger.run(run.run_id)
         assert (state.used, state.is_open) == (mark, False)
 
     def test_a_pause_between_opening_and_its_release_is_told_and_costs_nothing(
-        self, ctx: Context, monkeypatch: pytest.MonkeyPatch
+        self, ctx: Service, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        begin = ctx.ledger.begin_setup
+        begin = ctx.runs.ledger.begin_setup
 
         def paused_first(*arguments: Any) -> RunState:
             turn(ctx, DatasetStatus.PAUSED)
             return begin(*arguments)
 
-        monkeypatch.setattr(ctx.ledger, "begin_setup", paused_first)
+        monkeypatch.setattr(ctx.runs.ledger, "begin_setup", paused_first)
         with pytest.raises(DatasetPaused):
             opened(ctx, "mean-embedding")
-        (run,) = ctx.ledger.runs()
+        (run,) = ctx.runs.ledger.runs()
         assert (run.is_open, run.setup_begun) == (False, False)
-        assert ctx.ledger.account(NAME).reserved.is_zero
+        assert ctx.runs.ledger.account(NAME).reserved.is_zero
 
-    def test_the_steward_closes_a_run_of_a_paused_data_set(self, ctx: Context) -> None:
+    def test_the_steward_closes_a_run_of_a_paused_data_set(self, ctx: Service) -> None:
         run = opened(ctx)
         step(ctx, run, 1)
         turn(ctx, DatasetStatus.PAUSED)
-        assert close_run(ctx, STEWARD, run.run_id).used == 1
+        assert close_run(ctx.runs, STEWARD, run.run_id).used == 1
 
 
 class TestCaps:
-    def test_a_lowered_cap_is_reached_exactly_though_blocks_are_larger(self, ctx: Context) -> None:
+    def test_a_lowered_cap_is_reached_exactly_though_blocks_are_larger(self, ctx: Service) -> None:
         run = opened(ctx, num_steps=60)
         cost = event_cost(event_from_text(run.step_event_json))
-        cap = ctx.ledger.account(NAME).rule.spent_epsilon(cost * 19)
-        decide(ctx, CapLowered(dataset=NAME, epsilon=cap, reason="test"))
+        cap = ctx.runs.ledger.account(NAME).rule.spent_epsilon(cost * 19)
+        decide(ctx.runs, CapLowered(dataset=NAME, epsilon=cap, reason="test"))
         answers = [step(ctx, run, number) for number in range(1, 20)]
         assert {one.budget_epsilon for one in answers} == {cap}
         with pytest.raises(BudgetExhausted) as refused:
             step(ctx, run, 20)
         assert refused.value.numbers.budget == cap
-        assert ctx.ledger.run(run.run_id).used == 19
-        assert close_run(ctx, ALICE, run.run_id).used == 19
+        assert ctx.runs.ledger.run(run.run_id).used == 19
+        assert close_run(ctx.runs, ALICE, run.run_id).used == 19
 
-    def test_an_analyst_s_share_is_refused_in_its_own_words(self, ctx: Context) -> None:
+    def test_an_analyst_s_share_is_refused_in_its_own_words(self, ctx: Service) -> None:
         run = opened(ctx, num_steps=5)
         cost = event_cost(event_from_text(run.step_event_json))
-        share = ctx.ledger.account(NAME).rule.spent_epsilon(cost * 5)
-        decide(ctx, ShareSet(dataset=NAME, analyst="alice", epsilon=share))
+        share = ctx.runs.ledger.account(NAME).rule.spent_epsilon(cost * 5)
+        decide(ctx.runs, ShareSet(dataset=NAME, analyst="alice", epsilon=share))
         with pytest.raises(AllotmentExhausted):
             opened(ctx, num_steps=50, key="b" * 16)
         opened(ctx, num_steps=50, key="b" * 16, caller=BOB)
 
-    def test_a_plan_knows_the_share_and_the_policy(self, ctx: Context) -> None:
+    def test_a_plan_knows_the_share_and_the_policy(self, ctx: Service) -> None:
         run = opened(ctx, num_steps=1)
         request = PlanRequest(
             dataset=NAME, mechanism=run.mechanism, parameters_json=run.parameters_json
         )
-        most = plan_run(ctx, ALICE, request).affordable_steps
+        most = planner(ctx).plan(ALICE, request).affordable_steps
         cost = event_cost(event_from_text(run.step_event_json))
-        share = ctx.ledger.account(NAME).rule.spent_epsilon(cost * (most // 2))
-        decide(ctx, ShareSet(dataset=NAME, analyst="alice", epsilon=share))
-        assert plan_run(ctx, ALICE, request).affordable_steps < most
-        assert plan_run(ctx, BOB, request).affordable_steps == most
+        share = ctx.runs.ledger.account(NAME).rule.spent_epsilon(cost * (most // 2))
+        decide(ctx.runs, ShareSet(dataset=NAME, analyst="alice", epsilon=share))
+        assert planner(ctx).plan(ALICE, request).affordable_steps < most
+        assert planner(ctx).plan(BOB, request).affordable_steps == most
         set_policy(ctx, max_steps=7)
-        assert plan_run(ctx, BOB, request).affordable_steps == 7
+        assert planner(ctx).plan(BOB, request).affordable_steps == 7
         set_policy(ctx, max_epsilon_per_run=share)
-        assert 7 < plan_run(ctx, BOB, request).affordable_steps < most
+        assert 7 < planner(ctx).plan(BOB, request).affordable_steps < most
 
 
 class TestPolicy:
@@ -182,15 +192,15 @@ class TestPolicy:
         ],
     )
     def test_a_refusal_names_the_rule_and_the_number(
-        self, ctx: Context, rules: dict[str, Any], detail: str
+        self, ctx: Service, rules: dict[str, Any], detail: str
     ) -> None:
         set_policy(ctx, **rules)
-        before = ctx.ledger.head()
+        before = ctx.runs.ledger.head()
         with pytest.raises(PolicyRefused, match=detail):
             opened(ctx)
-        assert ctx.ledger.head() == before
+        assert ctx.runs.ledger.head() == before
 
-    def test_what_is_within_the_rules_is_let_in(self, ctx: Context) -> None:
+    def test_what_is_within_the_rules_is_let_in(self, ctx: Service) -> None:
         set_policy(
             ctx,
             mechanisms=["dp-sinkhorn"],
@@ -207,11 +217,11 @@ class TestPolicy:
             opened(ctx, key="c" * 16)
         opened(ctx, key="c" * 16, caller=BOB)
 
-    def test_the_same_key_finds_its_run_though_there_may_be_no_more(self, ctx: Context) -> None:
+    def test_the_same_key_finds_its_run_though_there_may_be_no_more(self, ctx: Service) -> None:
         set_policy(ctx, max_open_runs=1)
         assert opened(ctx).run_id == opened(ctx).run_id
 
-    def test_an_embedding_has_no_fixed_number_of_images(self, ctx: Context) -> None:
+    def test_an_embedding_has_no_fixed_number_of_images(self, ctx: Service) -> None:
         run = opened(ctx, "mean-embedding")
         step(ctx, run, 1, rows=6)
         set_policy(ctx, max_images=5)
@@ -219,26 +229,26 @@ class TestPolicy:
         with pytest.raises(PolicyRefused, match="max_images is 5"):
             step(ctx, run, 3, rows=6)
 
-    def test_steps_that_come_too_fast_are_not_charged(self, ctx: Context, clock: Clock) -> None:
+    def test_steps_that_come_too_fast_are_not_charged(self, ctx: Service, clock: Clock) -> None:
         set_policy(ctx, max_steps_per_second=2.0)
         run = opened(ctx, num_steps=50)
         for number in range(1, 5):
             step(ctx, run, number)
-        used = ctx.live_runs[run.run_id].used
+        used = ctx.runs.live[run.run_id].used
         with pytest.raises(TooFast, match="max_steps_per_second is 2") as refused:
             step(ctx, run, 5)
-        assert ctx.live_runs[run.run_id].used == used
+        assert ctx.runs.live[run.run_id].used == used
         assert refused.value.retry_seconds == pytest.approx(0.5)
         clock.now += refused.value.retry_seconds
         step(ctx, run, 5)
 
-    def test_a_repeated_step_does_not_count_for_the_rate(self, ctx: Context) -> None:
+    def test_a_repeated_step_does_not_count_for_the_rate(self, ctx: Service) -> None:
         set_policy(ctx, max_steps_per_second=1.0)
         run = opened(ctx, num_steps=50)
         for _ in range(10):
             step(ctx, run, 1)
 
-    def test_two_runs_of_one_analyst_share_the_rate(self, ctx: Context) -> None:
+    def test_two_runs_of_one_analyst_share_the_rate(self, ctx: Service) -> None:
         set_policy(ctx, max_steps_per_second=1.0)
         first, second = opened(ctx, num_steps=50), opened(ctx, num_steps=50, key="b" * 16)
         step(ctx, first, 1)
@@ -270,17 +280,17 @@ class TestPolicy:
         assert again.changed({"max_images": None}).rules() == {"mechanisms": "dp-sinkhorn"}
 
 
-def test_an_analyst_has_so_many_open_runs_and_no_more(ctx: Context) -> None:
-    object.__setattr__(ctx, "max_open_runs", 2)
+def test_an_analyst_has_so_many_open_runs_and_no_more(ctx: Service) -> None:
+    ctx = replace(ctx, limits=SmallLimits(max_open_runs=2))
     first = opened(ctx)
     opened(ctx, key="b" * 16)
     with pytest.raises(TooManyRuns, match="at most 2"):
         opened(ctx, key="c" * 16)
-    close_run(ctx, ALICE, first.run_id)
+    close_run(ctx.runs, ALICE, first.run_id)
     opened(ctx, key="c" * 16)
 
 
-def test_a_decision_that_cannot_follow_changes_nothing(ctx: Context) -> None:
+def test_a_decision_that_cannot_follow_changes_nothing(ctx: Service) -> None:
     turn(ctx, DatasetStatus.RETIRED)
     with pytest.raises(LedgerConflict):
         turn(ctx, DatasetStatus.ACTIVE)

@@ -18,11 +18,11 @@ from curator.mechanisms.specification import canonical_json
 from curator.privacy.facts import DatasetFacts
 from curator.privacy.records import Samples
 from curator.service.answer_step import StepRequest, release_gradient
-from curator.service.context import Context
 from curator.service.declared_limits import check_policy
 from curator.service.open_run import RunRequest, open_run
 from curator.service.resume_run import resume_run
-from tests.fakes.curator import ALICE, context, opened, small_images, step_request
+from curator.service.service import Service
+from tests.fakes.curator import ALICE, opened, service, small_images, step_request
 from tests.fakes.facts import small_facts
 from tests.fakes.features import PARAMETERS, mechanism
 
@@ -64,7 +64,7 @@ def request(run_id: str, value: float = 0.1, **changes: Any) -> StepRequest:
     return StepRequest(run_id=run_id, step=1, samples=Samples(**fields))
 
 
-def features_run(ctx: Context) -> str:
+def features_run(ctx: Service) -> str:
     asked = RunRequest(
         dataset="small",
         mechanism="dp-swd-features",
@@ -77,14 +77,14 @@ def features_run(ctx: Context) -> str:
 
 def test_a_step_on_features_is_charged_and_answered() -> None:
     watched = WatchedRecords()
-    ctx = context(records=watched)  # type: ignore[arg-type]
+    ctx = service(records=watched)  # type: ignore[arg-type]
     run_id = features_run(ctx)
     answer = release_gradient(ctx, ALICE, request(run_id)).result(30)
     (block,) = answer.release.blocks
     assert block.values.shape == (4, 7)  # type: ignore[union-attr]
     assert watched.touched == 1
-    assert resume_run(ctx, ALICE, run_id)[1] == 2
-    assert ctx.ledger.statement("small").spent_epsilon > 0
+    assert resume_run(ctx.runs, ALICE, run_id)[1] == 2
+    assert ctx.runs.ledger.statement("small").spent_epsilon > 0
 
 
 @pytest.mark.parametrize(
@@ -100,18 +100,18 @@ def test_a_step_on_features_is_charged_and_answered() -> None:
 )
 def test_what_is_refused_costs_nothing(changes: dict[str, Any]) -> None:
     watched = WatchedRecords()
-    ctx = context(records=watched)  # type: ignore[arg-type]
+    ctx = service(records=watched)  # type: ignore[arg-type]
     run_id = features_run(ctx)
     with pytest.raises(MalformedRequest):
         release_gradient(ctx, ALICE, request(run_id, **changes))
     assert watched.touched == 0
-    assert resume_run(ctx, ALICE, run_id)[1] == 1
-    assert ctx.ledger.statement("small").spent_epsilon == 0
+    assert resume_run(ctx.runs, ALICE, run_id)[1] == 1
+    assert ctx.runs.ledger.statement("small").spent_epsilon == 0
 
 
 @pytest.mark.parametrize("name", ["dp-sinkhorn", "gs-wgan-mean", "mean-embedding"])
 def test_other_mechanisms_take_no_weights(name: str) -> None:
-    ctx = context()
+    ctx = service()
     run_id = opened(ctx, name).run_id
     sent = Samples(
         images_ND=torch.zeros(4, 4), labels_N=torch.zeros(4, dtype=torch.int64), weights=b"w"
@@ -121,7 +121,7 @@ def test_other_mechanisms_take_no_weights(name: str) -> None:
 
 
 def test_images_are_refused_where_features_are_expected() -> None:
-    ctx = context()
+    ctx = service()
     with pytest.raises(MalformedRequest, match="rows of 7 features"):
         release_gradient(ctx, ALICE, step_request(features_run(ctx), 1))
 

@@ -9,7 +9,7 @@ from curator.service.answer_step import release_gradient
 from curator.service.close_run import CLOSED_BY_STEWARD, close_run
 from curator.service.idle_runs import CLOSED_AS_IDLE, IdleRuns
 from curator.service.relinquish_runs import relinquish_runs
-from tests.fakes.curator import ALICE, BOB, STEWARD, context, memory_ledger, opened, step_request
+from tests.fakes.curator import ALICE, BOB, STEWARD, memory_ledger, opened, service, step_request
 
 
 class Clock:
@@ -22,28 +22,28 @@ class Clock:
 
 def test_only_what_was_idle_for_long_is_closed() -> None:
     clock = Clock()
-    ctx = context(monotonic=clock)
+    ctx = service(monotonic=clock)
     idle, busy = opened(ctx, key="a" * 16), opened(ctx, key="b" * 16, caller=BOB)
-    idle_runs = IdleRuns(ctx, 100.0)
+    idle_runs = IdleRuns(ctx.runs, 100.0)
     release_gradient(ctx, ALICE, step_request(idle.run_id, 1)).result(10)
     clock.now += 60
     release_gradient(ctx, BOB, step_request(busy.run_id, 1)).result(10)
     clock.now += 60
     idle_runs.end()
-    closed = ctx.ledger.run(idle.run_id)
+    closed = ctx.runs.ledger.run(idle.run_id)
     assert (closed.is_open, closed.used, closed.close_reason) == (False, 1, CLOSED_AS_IDLE)
-    assert ctx.ledger.run(busy.run_id).is_open
+    assert ctx.runs.ledger.run(busy.run_id).is_open
     with pytest.raises(RunClosed):
         release_gradient(ctx, ALICE, step_request(idle.run_id, 2))
 
 
 def test_an_orphan_is_closed_at_its_mark() -> None:
     ledger, clock = memory_ledger(), Clock()
-    first = context(ledger)
+    first = service(ledger)
     run = opened(first, num_steps=100)
     release_gradient(first, ALICE, step_request(run.run_id, 1)).result(10)
     mark = ledger.run(run.run_id).used
-    idle_runs = IdleRuns(context(ledger, holder="second", monotonic=clock), 100.0)
+    idle_runs = IdleRuns(service(ledger, holder="second", monotonic=clock).runs, 100.0)
     clock.now += 99
     idle_runs.end()
     assert ledger.run(run.run_id).is_open
@@ -55,15 +55,15 @@ def test_an_orphan_is_closed_at_its_mark() -> None:
 def test_a_run_that_another_process_served_until_now_is_not_idle() -> None:
     """It may have been stopped in order a moment ago, while its analyst waits for another."""
     ledger, clock = memory_ledger(), Clock()
-    first = context(ledger)
+    first = service(ledger)
     run = opened(first, num_steps=100)
-    idle_runs = IdleRuns(context(ledger, holder="second", monotonic=clock), 100.0)
+    idle_runs = IdleRuns(service(ledger, holder="second", monotonic=clock).runs, 100.0)
     for step in range(1, 5):
         release_gradient(first, ALICE, step_request(run.run_id, step)).result(10)
         clock.now += 60
         idle_runs.end()
     assert ledger.run(run.run_id).is_open
-    relinquish_runs(first)
+    relinquish_runs(first.runs)
     idle_runs.end()
     clock.now += 99
     idle_runs.end()
@@ -76,11 +76,11 @@ def test_a_run_that_another_process_served_until_now_is_not_idle() -> None:
 
 def test_a_run_that_another_process_opened_lately_is_not_idle() -> None:
     ledger, clock = memory_ledger(), Clock()
-    idle_runs = IdleRuns(context(ledger, holder="second", monotonic=clock), 100.0)
+    idle_runs = IdleRuns(service(ledger, holder="second", monotonic=clock).runs, 100.0)
     for _ in range(5):
         clock.now += 60
         idle_runs.end()
-    run = opened(context(ledger), num_steps=100)
+    run = opened(service(ledger), num_steps=100)
     clock.now += 60
     idle_runs.end()
     assert ledger.run(run.run_id).is_open
@@ -90,9 +90,9 @@ def test_a_run_that_another_process_opened_lately_is_not_idle() -> None:
 
 
 def test_the_steward_ends_a_run_and_another_analyst_cannot() -> None:
-    ctx = context()
+    ctx = service()
     run = opened(ctx)
     with pytest.raises(UnknownRun):
-        close_run(ctx, BOB, run.run_id)
-    assert close_run(ctx, STEWARD, run.run_id).close_reason == CLOSED_BY_STEWARD
-    assert ctx.ledger.statement("small").reserved_epsilon == 0.0
+        close_run(ctx.runs, BOB, run.run_id)
+    assert close_run(ctx.runs, STEWARD, run.run_id).close_reason == CLOSED_BY_STEWARD
+    assert ctx.runs.ledger.statement("small").reserved_epsilon == 0.0

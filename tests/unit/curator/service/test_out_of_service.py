@@ -16,11 +16,12 @@ from curator.errors import DatasetOutOfService, RunClosed
 from curator.folder import initialise
 from curator.ledger.records import DatasetRegistration
 from curator.service.answer_step import release_gradient
-from curator.service.context import Context, ServedDataset
 from curator.service.open_run import open_run
 from curator.service.resume_run import resume_run
+from curator.service.served_datasets import ServedDataset
+from curator.service.service import Service
 from curator.serving.load_datasets import load_datasets
-from tests.fakes.curator import ALICE, context, memory_ledger, opened, small_images, step_request
+from tests.fakes.curator import ALICE, memory_ledger, opened, service, small_images, step_request
 from tests.fakes.facts import small_facts
 from tests.unit.curator.service.test_releases_in_progress import request
 
@@ -30,15 +31,15 @@ if TYPE_CHECKING:
 Damage = Callable[[], None]
 
 
-def served(tmp_path: Path) -> tuple[Context, Damage]:
+def served(tmp_path: Path) -> tuple[Service, Damage]:
     """Return a curator that serves stored images, and what cuts their file."""
     write_store(tmp_path / "small", small_images())
     records = PrivateRecords(open_store(tmp_path / "small"), 5)
-    return context(records=records), lambda: os.truncate(tmp_path / "small" / "levels.npy", 130)
+    return service(records=records), lambda: os.truncate(tmp_path / "small" / "levels.npy", 130)
 
 
-def spent(ctx: Context) -> float:
-    return ctx.ledger.statement("small").spent_epsilon
+def spent(ctx: Service) -> float:
+    return ctx.runs.ledger.statement("small").spent_epsilon
 
 
 def test_a_step_is_refused_before_it_is_charged_and_the_run_stays_open(tmp_path: Path) -> None:
@@ -52,19 +53,19 @@ def test_a_step_is_refused_before_it_is_charged_and_the_run_stays_open(tmp_path:
     with pytest.raises(DatasetOutOfService):
         opened(ctx, key="b" * 16)
     assert spent(ctx) == before
-    assert ctx.ledger.run(run.run_id).is_open
-    assert len(list(ctx.ledger.runs())) == 1
-    assert not ctx.is_in_service("small")
+    assert ctx.runs.ledger.run(run.run_id).is_open
+    assert len(list(ctx.runs.ledger.runs())) == 1
+    assert not ctx.runs.datasets.is_in_service("small")
 
 
 def test_a_run_of_it_is_not_taken_over(tmp_path: Path) -> None:
     first, damage = served(tmp_path)
     run = opened(first)
     damage()
-    second = replace(first, holder="second", live_runs={})
+    second = replace(first.runs, holder="second", live={})
     with pytest.raises(DatasetOutOfService):
         resume_run(second, ALICE, run.run_id)
-    assert first.ledger.run(run.run_id).holder == "first"
+    assert first.runs.ledger.run(run.run_id).holder == "first"
 
 
 def test_a_step_that_was_charged_before_the_cut_is_answered_with_noise(
@@ -72,7 +73,7 @@ def test_a_step_that_was_charged_before_the_cut_is_answered_with_noise(
 ) -> None:
     """The file is cut between the charge and the copy: the analyst sees an ordinary answer."""
     ctx, damage = served(tmp_path)
-    run, records = opened(ctx), ctx.records_of("small")
+    run, records = opened(ctx), ctx.runs.datasets.records("small")
     real = records.poisson_batch
     seen = []
 
@@ -81,7 +82,7 @@ def test_a_step_that_was_charged_before_the_cut_is_answered_with_noise(
         seen.append(real(*arguments))
         return seen[-1]
 
-    monkeypatch.setattr(ctx.live_runs[run.run_id].records, "poisson_batch", late)
+    monkeypatch.setattr(ctx.runs.live[run.run_id].records, "poisson_batch", late)
     answer = release_gradient(ctx, ALICE, step_request(run.run_id, 1)).result(10)
     assert answer.step == 1
     assert spent(ctx) > 0
@@ -106,7 +107,7 @@ def test_a_release_that_is_being_made_ends_for_a_public_cause(
     monkeypatch.setattr(PrivateRecords, "_gather", gather)
     with pytest.raises(RunClosed, match="stored images of the data set were damaged"):
         open_run(ctx, ALICE, request())
-    (run,) = ctx.ledger.runs()
+    (run,) = ctx.runs.ledger.runs()
     assert not run.is_open
     assert "damaged" in run.close_reason
 
@@ -129,7 +130,8 @@ def test_at_a_start_a_damaged_set_is_out_of_service_and_the_others_are_served(
     for one in ("whole", "cut"):
         write_store(folder.images(one), small_images())
     os.truncate(folder.images("cut") / name, 50)
-    datasets = load_datasets(folder, cast("SqlLedger", ledger))
+    loaded = load_datasets(folder, cast("SqlLedger", ledger))
+    datasets = {one.facts.name: one for one in loaded}
     assert datasets["whole"].is_in_service
     assert datasets["whole"].records is not None
     assert not datasets["cut"].is_in_service

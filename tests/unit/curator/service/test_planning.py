@@ -12,14 +12,24 @@ from curator.errors import MalformedRequest, PolicyRefused
 from curator.ledger.entries import PolicySet, ShareSet, StatusSet
 from curator.ledger.ledger import DatasetStatus
 from curator.planning.noise import MOST, with_noise
-from curator.planning.plan import Plan, PlanRequest, plan_run
+from curator.planning.planner import Plan, PlanRequest
 from curator.planning.table import MOST_POINTS, Axis
 from curator.service.caller import Caller
-from curator.service.context import Context
 from curator.service.open_run import RunRequest, open_run
+from curator.service.service import Service
 from curator.service.steward_decisions import decide
 from curator.service.steward_policy import StewardPolicy
-from tests.fakes.curator import ALICE, BOB, CRITICS, EMBEDDING, SINKHORN, context, opened
+from tests.fakes.curator import (
+    ALICE,
+    BOB,
+    CRITICS,
+    EMBEDDING,
+    SINKHORN,
+    SmallLimits,
+    opened,
+    planner,
+    service,
+)
 
 NAME = "small"
 PARAMETERS = {"dp-sinkhorn": SINKHORN, "gs-wgan-mean": CRITICS, "mean-embedding": EMBEDDING}
@@ -27,12 +37,12 @@ KINDS = tuple(PARAMETERS)
 
 
 @pytest.fixture
-def ctx() -> Context:
-    return context()
+def ctx() -> Service:
+    return service()
 
 
 def plan(
-    ctx: Context,
+    ctx: Service,
     kind: str = "gs-wgan-mean",
     *,
     changes: dict[str, Any] | None = None,
@@ -44,7 +54,7 @@ def plan(
         dataset=NAME, mechanism=kind, parameters_json=json.dumps(parameters),
         **({"alone": False} | asked),
     )  # fmt: skip
-    return plan_run(ctx, caller, request)
+    return planner(ctx).plan(caller, request)
 
 
 CGAN: dict[str, Any] = {
@@ -58,16 +68,16 @@ CGAN: dict[str, Any] = {
 class TestNoiseThatAMechanismDoesNotTake:
     """A critic of some thousand weights is refused where truncation would leave little of it."""
 
-    def test_less_is_found_though_more_was_tried(self, ctx: Context) -> None:
+    def test_less_is_found_though_more_was_tried(self, ctx: Service) -> None:
         found = plan(ctx, "dp-cgan", num_steps=4_000, epsilon=1.0)
         assert 128 < found.noise_multiplier < 256
         assert found.fits
 
-    def test_what_is_missing_is_said(self, ctx: Context) -> None:
+    def test_what_is_missing_is_said(self, ctx: Service) -> None:
         with pytest.raises(MalformedRequest, match="truncation would leave little"):
             plan(ctx, "dp-cgan", num_steps=10**6, epsilon=1.0)
 
-    def test_a_table_ends_where_noise_is_too_much(self, ctx: Context) -> None:
+    def test_a_table_ends_where_noise_is_too_much(self, ctx: Service) -> None:
         found = plan(ctx, "dp-cgan", num_steps=10, axis=Axis.NOISE, points=9)
         noises = [point.noise_multiplier for point in found.points]
         assert noises[0] == 25.0
@@ -80,40 +90,42 @@ class TestStepsTooLarge:
     @pytest.mark.parametrize("asked", [{"num_steps": 1}, {"num_steps": 1, "epsilon": 4.0}, {}])
     @pytest.mark.parametrize(
         ("limit", "most"),
-        [({"max_samples": 39}, "39"), ({"max_request_bytes": 4096 + 39 * (4 * 4 + 8)}, "39")],
+        [({"max_samples": 39}, "39"), ({"message_bytes": 4096 + 39 * (4 * 4 + 8)}, "39")],
     )
     def test_the_refusal_is_that_of_opening(
-        self, ctx: Context, asked: dict[str, Any], limit: dict[str, Any], most: str
+        self, ctx: Service, asked: dict[str, Any], limit: dict[str, Any], most: str
     ) -> None:
         large: dict[str, Any] = {"num_samples": 40, "num_debias": 0}
         with pytest.raises(MalformedRequest) as opening:
-            opened(replace(ctx, **limit), **large)
+            opened(replace(ctx, limits=SmallLimits(**limit)), **large)
         with pytest.raises(MalformedRequest, match=f"at most {most} fit") as planning:
-            plan(replace(ctx, **limit), "dp-sinkhorn", changes=large, **asked)
+            plan(replace(ctx, limits=SmallLimits(**limit)), "dp-sinkhorn", changes=large, **asked)
         assert str(planning.value) == str(opening.value)
 
-    def test_a_release_without_steps_has_no_rows(self, ctx: Context) -> None:
-        assert plan(replace(ctx, max_samples=1), "mean-embedding", num_steps=1).fits
+    def test_a_release_without_steps_has_no_rows(self, ctx: Service) -> None:
+        assert plan(
+            replace(ctx, limits=SmallLimits(max_samples=1)), "mean-embedding", num_steps=1
+        ).fits
 
 
 class TestNoise:
     @pytest.mark.parametrize("kind", KINDS)
     @pytest.mark.parametrize("epsilon", [0.5, 4.0, 10.0])
-    def test_it_is_enough_and_hardly_less_is(self, ctx: Context, kind: str, epsilon: float) -> None:
+    def test_it_is_enough_and_hardly_less_is(self, ctx: Service, kind: str, epsilon: float) -> None:
         found = plan(ctx, kind, num_steps=40, epsilon=epsilon)
         assert found.fits
         assert found.epsilon_after <= epsilon
         less = {"noise_multiplier": found.noise_multiplier * 0.998}
         assert plan(ctx, kind, num_steps=40, changes=less).epsilon_after > epsilon
 
-    def test_it_does_not_depend_on_the_noise_that_was_sent(self, ctx: Context) -> None:
+    def test_it_does_not_depend_on_the_noise_that_was_sent(self, ctx: Service) -> None:
         found = {
             plan(ctx, num_steps=40, epsilon=4.0, changes={"noise_multiplier": z}).noise_multiplier
             for z in (0.02, 3.0, 500.0)
         }
         assert len(found) == 1
 
-    def test_what_it_says_is_what_a_run_is_charged(self, ctx: Context) -> None:
+    def test_what_it_says_is_what_a_run_is_charged(self, ctx: Service) -> None:
         found = plan(ctx, num_steps=40, epsilon=4.0)
         parameters = json.dumps(CRITICS | {"noise_multiplier": found.noise_multiplier})
         open_run(
@@ -121,29 +133,29 @@ class TestNoise:
             RunRequest(dataset=NAME, mechanism="gs-wgan-mean", parameters_json=parameters,
                        num_steps=40, idempotency_key="k" * 16),
         )  # fmt: skip
-        assert ctx.ledger.statement(NAME).reserved_epsilon == found.epsilon_after
+        assert ctx.runs.ledger.statement(NAME).reserved_epsilon == found.epsilon_after
 
-    def test_share_and_policy_are_kept_too(self, ctx: Context) -> None:
+    def test_share_and_policy_are_kept_too(self, ctx: Service) -> None:
         free = plan(ctx, num_steps=40, epsilon=9.0).noise_multiplier
-        decide(ctx, ShareSet(dataset=NAME, analyst="alice", epsilon=2.0))
+        decide(ctx.runs, ShareSet(dataset=NAME, analyst="alice", epsilon=2.0))
         assert plan(ctx, num_steps=40, epsilon=9.0).noise_multiplier > 2 * free
         _set_policy(ctx, min_noise_multiplier=1000.0)
         assert plan(ctx, num_steps=40, epsilon=9.0).noise_multiplier == 1000.0
 
     @pytest.mark.parametrize("epsilon", [1e-9, -1.0, 0.0, float("nan")])
-    def test_an_epsilon_out_of_reach_is_said(self, ctx: Context, epsilon: float) -> None:
+    def test_an_epsilon_out_of_reach_is_said(self, ctx: Service, epsilon: float) -> None:
         with pytest.raises(MalformedRequest):
             plan(ctx, num_steps=10**9, epsilon=epsilon)
 
     @pytest.mark.parametrize("text", ["", "[]", "{", '"x"', "1", "[" * 100_000, "x" * 20_000])
-    def test_what_is_no_object_is_refused_where_it_is_read(self, ctx: Context, text: str) -> None:
+    def test_what_is_no_object_is_refused_where_it_is_read(self, ctx: Service, text: str) -> None:
         assert with_noise(text, 1.0) == text
         request = PlanRequest(dataset=NAME, mechanism="dp-sinkhorn", parameters_json=text,
                               num_steps=1, epsilon=1.0)  # fmt: skip
         with pytest.raises(MalformedRequest):
-            plan_run(ctx, ALICE, request)
+            planner(ctx).plan(ALICE, request)
 
-    def test_it_is_never_beyond_what_the_lattice_holds(self, ctx: Context) -> None:
+    def test_it_is_never_beyond_what_the_lattice_holds(self, ctx: Service) -> None:
         found = plan(ctx, num_steps=10**6, epsilon=9.0)
         assert found.noise_multiplier < MOST
 
@@ -152,7 +164,7 @@ class TestTable:
     @pytest.mark.parametrize("kind", KINDS)
     @pytest.mark.parametrize("axis", Axis)
     def test_each_row_is_what_asking_for_it_alone_answers(
-        self, ctx: Context, kind: str, axis: Axis
+        self, ctx: Service, kind: str, axis: Axis
     ) -> None:
         rows = plan(ctx, kind, num_steps=30, axis=axis, points=5).points
         assert rows
@@ -162,39 +174,39 @@ class TestTable:
                 one = plan(ctx, kind, num_steps=row.num_steps, changes=noise)
                 assert (one.epsilon_after, one.fits) == (row.epsilon_after, row.fits)
 
-    def test_rows_over_steps_end_with_all_that_is_affordable(self, ctx: Context) -> None:
+    def test_rows_over_steps_end_with_all_that_is_affordable(self, ctx: Service) -> None:
         found = plan(ctx, points=4)
         assert [row.num_steps for row in found.points][-1] == found.affordable_steps
         assert len(found.points) == 4
         assert sorted(found.points, key=lambda row: row.num_steps) == list(found.points)
 
     def test_rows_over_an_epsilon_stay_below_it_and_one_step_more_would_not(
-        self, ctx: Context
+        self, ctx: Service
     ) -> None:
         rows = plan(ctx, epsilon=8.0, axis=Axis.EPSILON, points=4).points
         for row, target in zip(rows, (2.0, 4.0, 6.0, 8.0), strict=True):
             assert row.epsilon_after <= target
             assert plan(ctx, num_steps=row.num_steps + 1).epsilon_after > target
 
-    def test_an_epsilon_buys_a_release_less_noise(self, ctx: Context) -> None:
+    def test_an_epsilon_buys_a_release_less_noise(self, ctx: Service) -> None:
         rows = plan(ctx, "mean-embedding", num_steps=1, axis=Axis.EPSILON, points=5).points
         noise = [row.noise_multiplier for row in rows]
         assert noise == sorted(noise, reverse=True)
         assert all(row.num_steps == 1 and row.fits for row in rows)
 
-    def test_more_noise_never_costs_more(self, ctx: Context) -> None:
+    def test_more_noise_never_costs_more(self, ctx: Service) -> None:
         rows = plan(ctx, num_steps=50, axis=Axis.NOISE, points=9).points
         epsilons = [row.epsilon_after for row in rows]
         assert epsilons == sorted(epsilons, reverse=True)
         assert rows[4].noise_multiplier == 30.0  # what was sent, in the middle
 
-    def test_there_are_only_so_many_rows(self, ctx: Context) -> None:
+    def test_there_are_only_so_many_rows(self, ctx: Service) -> None:
         with pytest.raises(MalformedRequest, match="points"):
             plan(ctx, points=MOST_POINTS + 1)
 
 
 class TestAdvice:
-    def test_too_much_noise_is_told_with_the_noise_that_would_do(self, ctx: Context) -> None:
+    def test_too_much_noise_is_told_with_the_noise_that_would_do(self, ctx: Service) -> None:
         (line, *_) = plan(ctx, num_steps=100, points=1).advice
         assert "left unused" in line
         noise = float(line.partition("noise_multiplier ")[2].partition(",")[0])
@@ -202,13 +214,13 @@ class TestAdvice:
         assert enough.fits
         assert enough.epsilon_after > 9.9
 
-    def test_a_plan_that_uses_what_there_is_wastes_nothing(self, ctx: Context) -> None:
+    def test_a_plan_that_uses_what_there_is_wastes_nothing(self, ctx: Service) -> None:
         found = plan(ctx, num_steps=100, epsilon=9.0, points=1)
         assert not found.advice
 
-    def test_a_run_that_would_be_refused_says_by_what(self, ctx: Context) -> None:
+    def test_a_run_that_would_be_refused_says_by_what(self, ctx: Service) -> None:
         assert "rest of the budget affords" in plan(ctx, num_steps=10**7, points=1).advice[0]
-        decide(ctx, ShareSet(dataset=NAME, analyst="alice", epsilon=2.0))
+        decide(ctx.runs, ShareSet(dataset=NAME, analyst="alice", epsilon=2.0))
         assert "your share" in plan(ctx, num_steps=10**7, points=1).advice[0]
         _set_policy(ctx, max_steps=3)
         told = plan(ctx, num_steps=10**7, points=1).advice[0]
@@ -217,7 +229,7 @@ class TestAdvice:
         told = plan(ctx, num_steps=10, points=1).advice[0]
         assert "max_epsilon_per_run 0.001 of the steward's policy affords none" in told
 
-    def test_what_is_in_the_way_of_any_run_is_told(self, ctx: Context) -> None:
+    def test_what_is_in_the_way_of_any_run_is_told(self, ctx: Service) -> None:
         assert plan(ctx, num_steps=2, points=1).fits
         _set_policy(ctx, max_open_runs=1)
         opened(ctx)
@@ -225,7 +237,7 @@ class TestAdvice:
         assert not busy.fits
         assert "no run would be opened now: 1 of at most 1 runs are open" in busy.advice[0]
         assert plan(ctx, num_steps=2, points=1, caller=BOB).fits
-        decide(ctx, StatusSet(dataset=NAME, status=DatasetStatus.PAUSED, reason="a test"))
+        decide(ctx.runs, StatusSet(dataset=NAME, status=DatasetStatus.PAUSED, reason="a test"))
         paused = plan(ctx, num_steps=2, points=1, caller=BOB)
         assert not paused.fits
         assert paused.advice[0] == (
@@ -233,7 +245,7 @@ class TestAdvice:
         )
 
     def test_a_release_that_does_not_fit_is_told_with_which_noise_it_would(
-        self, ctx: Context
+        self, ctx: Service
     ) -> None:
         little = {"noise_multiplier": 0.05}
         found = plan(ctx, "mean-embedding", num_steps=1, changes=little, points=1)
@@ -246,83 +258,83 @@ class TestAdvice:
         changes = {"noise_multiplier": noise}
         assert plan(ctx, "mean-embedding", num_steps=1, changes=changes).fits
 
-    def test_what_would_be_left_unused_is_that_of_the_share(self, ctx: Context) -> None:
-        decide(ctx, ShareSet(dataset=NAME, analyst="alice", epsilon=2.0))
+    def test_what_would_be_left_unused_is_that_of_the_share(self, ctx: Service) -> None:
+        decide(ctx.runs, ShareSet(dataset=NAME, analyst="alice", epsilon=2.0))
         found = plan(ctx, num_steps=2, points=1, changes={"noise_multiplier": 500.0})
         assert found.share is not None
         unused = next(line for line in found.advice if "left unused" in line)
         assert 1.5 < float(unused.split()[1]) < 2.0
 
-    def test_a_total_that_is_reached_already_is_said(self, ctx: Context) -> None:
+    def test_a_total_that_is_reached_already_is_said(self, ctx: Service) -> None:
         opened(ctx)
-        reserved = ctx.ledger.statement(NAME).reserved_epsilon
+        reserved = ctx.runs.ledger.statement(NAME).reserved_epsilon
         for steps in (None, 3):
             with pytest.raises(
                 MalformedRequest, match=f"{reserved:.4f} of it is spent or reserved"
             ):
                 plan(ctx, epsilon=reserved / 2, num_steps=steps)
 
-    def test_few_affordable_steps_are_told(self, ctx: Context) -> None:
+    def test_few_affordable_steps_are_told(self, ctx: Service) -> None:
         little = plan(ctx, changes={"noise_multiplier": 1.5}, points=1)
         assert 0 < little.affordable_steps < 100
         assert any("trains next to nothing" in line for line in little.advice)
 
-    def test_that_nothing_is_affordable_is_told_and_does_not_fit(self, ctx: Context) -> None:
+    def test_that_nothing_is_affordable_is_told_and_does_not_fit(self, ctx: Service) -> None:
         nothing = plan(ctx, changes={"noise_multiplier": 0.01}, points=1)
         assert nothing.affordable_steps == nothing.num_steps == 0
         assert not nothing.fits
         assert "not one step is affordable" in nothing.advice[0]
 
-    def test_sampling_that_saves_nothing_is_told(self, ctx: Context) -> None:
+    def test_sampling_that_saves_nothing_is_told(self, ctx: Service) -> None:
         told = plan(ctx, "dp-sinkhorn", changes={"noise_multiplier": 0.3}, points=1).advice
         assert any("sampling saves next to nothing" in line for line in told)
         quiet = plan(ctx, "dp-sinkhorn", changes={"sampling_rate": 0.01}, points=1).advice
         assert not any("sampling saves" in line for line in quiet)
 
-    def test_a_capacity_below_the_expected_sample_is_told(self, ctx: Context) -> None:
+    def test_a_capacity_below_the_expected_sample_is_told(self, ctx: Service) -> None:
         told = plan(ctx, "dp-sinkhorn", changes={"capacity": 2}, points=1).advice
         assert any("most samples are cut" in line for line in told)
 
-    def test_a_capacity_far_above_the_rate_is_told(self, ctx: Context) -> None:
+    def test_a_capacity_far_above_the_rate_is_told(self, ctx: Service) -> None:
         told = plan(ctx, "dp-sinkhorn", changes={"sampling_rate": 0.01}, points=1).advice
         assert any("far above the rate" in line for line in told)
 
-    def test_a_run_that_takes_everything_is_told(self, ctx: Context) -> None:
+    def test_a_run_that_takes_everything_is_told(self, ctx: Service) -> None:
         assert any("all that is left" in line for line in plan(ctx, points=1).advice)
 
-    def test_free_steps_are_told(self, ctx: Context) -> None:
+    def test_free_steps_are_told(self, ctx: Service) -> None:
         told = plan(ctx, "mean-embedding", num_steps=500, points=1).advice
         assert any("however many" in line for line in told)
 
-    def test_nothing_is_said_unasked(self, ctx: Context) -> None:
+    def test_nothing_is_said_unasked(self, ctx: Service) -> None:
         assert plan(ctx, num_steps=10**7).advice == ()
 
 
-def test_another_policy_is_tried_without_being_set(ctx: Context) -> None:
+def test_another_policy_is_tried_without_being_set(ctx: Service) -> None:
     request = PlanRequest(
         dataset=NAME, mechanism="gs-wgan-mean", parameters_json=json.dumps(CRITICS), alone=False
     )
     tried = StewardPolicy(max_steps=7)
-    assert plan_run(ctx, BOB, request, tried).affordable_steps == 7
-    assert plan_run(ctx, BOB, request).affordable_steps > 7
+    assert planner(ctx).plan(BOB, request, tried).affordable_steps == 7
+    assert planner(ctx).plan(BOB, request).affordable_steps > 7
     with pytest.raises(PolicyRefused, match="min_noise_multiplier"):
-        plan_run(ctx, BOB, request, StewardPolicy(min_noise_multiplier=31.0))
+        planner(ctx).plan(BOB, request, StewardPolicy(min_noise_multiplier=31.0))
 
 
-def test_a_run_alone_is_asked_for_by_name(ctx: Context) -> None:
+def test_a_run_alone_is_asked_for_by_name(ctx: Service) -> None:
     assert plan(ctx, num_steps=5).epsilon_alone is None
     alone = plan(ctx, num_steps=5, alone=True)
     assert alone.epsilon_alone is not None
     assert 0 < alone.epsilon_alone <= alone.epsilon_after
 
 
-def test_asking_charges_nothing(ctx: Context) -> None:
-    head = ctx.ledger.head()
+def test_asking_charges_nothing(ctx: Service) -> None:
+    head = ctx.runs.ledger.head()
     for axis in Axis:
         plan(ctx, num_steps=10, epsilon=3.0, axis=axis, points=3)
-    assert ctx.ledger.head() == head
+    assert ctx.runs.ledger.head() == head
 
 
-def _set_policy(ctx: Context, **rules: Any) -> None:
+def _set_policy(ctx: Service, **rules: Any) -> None:
     policy = StewardPolicy(**rules)
-    decide(ctx, PolicySet(dataset=NAME, policy_json=policy.to_text()))
+    decide(ctx.runs, PolicySet(dataset=NAME, policy_json=policy.to_text()))

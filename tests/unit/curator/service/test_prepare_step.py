@@ -8,14 +8,14 @@ import pytest
 
 from curator.data.sampling import PrivateRecords
 from curator.service.answer_step import release_gradient
-from curator.service.context import Context
 from curator.service.prepare_step import prepare_step
-from tests.fakes.curator import ALICE, context, opened, step_request
+from curator.service.service import Service
+from tests.fakes.curator import ALICE, opened, service, step_request
 
 
 @pytest.fixture
-def ctx() -> Context:
-    return context()
+def ctx() -> Service:
+    return service()
 
 
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
@@ -25,21 +25,23 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_the_next_step_s_sample_is_drawn_and_nothing_is_charged(
-    ctx: Context, monkeypatch: pytest.MonkeyPatch
+    ctx: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = drawn(monkeypatch)
     run = opened(ctx, num_steps=3)
     release_gradient(ctx, ALICE, step_request(run.run_id, 1)).result(10)
-    live = ctx.live_runs[run.run_id]
+    live = ctx.runs.live[run.run_id]
     used, mark = live.used, live.mark
     prepare_step(ctx, run.run_id)
     mechanism: Any = live.mechanism
-    assert calls == [(live.records, mechanism.spec.rate, mechanism.spec.capacity, ctx.noise)]
+    assert calls == [
+        (live.records, mechanism.spec.rate, mechanism.spec.capacity, ctx.computing.noise)
+    ]
     assert (live.used, live.mark) == (used, mark)
 
 
 def test_after_the_last_step_nothing_is_drawn(
-    ctx: Context, monkeypatch: pytest.MonkeyPatch
+    ctx: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = drawn(monkeypatch)
     run = opened(ctx, num_steps=1)
@@ -49,7 +51,7 @@ def test_after_the_last_step_nothing_is_drawn(
     assert calls == []
 
 
-def test_a_failure_is_nobody_s(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_is_nobody_s(ctx: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(*_: object) -> None:
         raise OSError
 

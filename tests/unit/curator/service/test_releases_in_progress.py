@@ -6,7 +6,6 @@ import json
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,19 +20,19 @@ from curator.ledger.records import RunState
 from curator.service.answer_step import release_gradient
 from curator.service.caller import Caller
 from curator.service.close_run import close_run
-from curator.service.context import Context
 from curator.service.download_release import download_release
 from curator.service.idle_runs import IdleRuns
 from curator.service.in_turn import InTurn
 from curator.service.open_run import RunRequest, open_run
 from curator.service.resume_run import resume_run
+from curator.service.service import Service
 from curator.service.steward_decisions import decide
 from tests.fakes.curator import (
     ALICE,
     BOB,
     STEWARD,
-    context,
     memory_ledger,
+    service,
     small_images,
     step_request,
 )
@@ -89,16 +88,16 @@ def request(key: str = "a", mechanism: str = "dp-merf-ae") -> RunRequest:
     )
 
 
-def begin(ctx: Context, caller: Caller = ALICE, key: str = "a") -> Future[RunState]:
+def begin(ctx: Service, caller: Caller = ALICE, key: str = "a") -> Future[RunState]:
     """Open a run in a thread of its own, as a call would."""
     return ThreadPoolExecutor(1).submit(open_run, ctx, caller, request(key))
 
 
-def halted(halt: int = 2, **parts: Any) -> tuple[Context, Halting, Future[RunState]]:
+def halted(halt: int = 2, **parts: Any) -> tuple[Service, Halting, Future[RunState]]:
     """Return a run whose setup has come to its `halt`th batch and waits there."""
     records = Halting(halt)
     served: Any = records
-    ctx = context(parts.pop("ledger", None), records=served, **parts)
+    ctx = service(parts.pop("ledger", None), records=served, **parts)
     opening = begin(ctx)
     assert records.reached.wait(SECONDS)
     return ctx, records, opening
@@ -109,30 +108,30 @@ def at_once(work: Callable[[], object]) -> None:
     ThreadPoolExecutor(1).submit(work).result(SECONDS)
 
 
-def turn(ctx: Context, status: DatasetStatus) -> None:
-    decide(ctx, StatusSet(dataset="small", status=status, reason="test"))
+def turn(ctx: Service, status: DatasetStatus) -> None:
+    decide(ctx.runs, StatusSet(dataset="small", status=status, reason="test"))
 
 
-def lose(ctx: Context) -> None:
+def lose(ctx: Service) -> None:
     def lost() -> None:
         raise HolderLost
 
-    object.__setattr__(ctx, "check_holder", lost)
+    object.__setattr__(ctx.runs, "check_holder", lost)
 
 
-ENDS: dict[str, tuple[Callable[[Context], object], str]] = {
+ENDS: dict[str, tuple[Callable[[Service], object], str]] = {
     "paused": (lambda ctx: turn(ctx, DatasetStatus.PAUSED), "the steward has stopped"),
     "retired": (lambda ctx: turn(ctx, DatasetStatus.RETIRED), "the steward has stopped"),
     "erased": (lambda ctx: turn(ctx, DatasetStatus.ERASED), "the steward has stopped"),
-    "closed": (lambda ctx: close_run(ctx, STEWARD, only(ctx).run_id), "the run was closed"),
-    "given up": (lambda ctx: close_run(ctx, ALICE, only(ctx).run_id), "the run was closed"),
-    "stopped": (lambda ctx: ctx.setups.stop(), "the curator was stopped"),
+    "closed": (lambda ctx: close_run(ctx.runs, STEWARD, only(ctx).run_id), "the run was closed"),
+    "given up": (lambda ctx: close_run(ctx.runs, ALICE, only(ctx).run_id), "the run was closed"),
+    "stopped": (lambda ctx: ctx.runs.setups.stop(), "the curator was stopped"),
     "lost": (lose, "another curator"),
 }
 
 
-def only(ctx: Context) -> RunState:
-    (run,) = ctx.ledger.runs()
+def only(ctx: Service) -> RunState:
+    (run,) = ctx.runs.ledger.runs()
     return run
 
 
@@ -140,7 +139,7 @@ def only(ctx: Context) -> RunState:
 @pytest.mark.parametrize("name", ENDS)
 def test_whatever_ends_a_setup_does_not_wait_and_nothing_is_kept(name: str, halt: int) -> None:
     ctx, records, opening = halted(halt)
-    spent = ctx.ledger.statement("small").spent_epsilon
+    spent = ctx.runs.ledger.statement("small").spent_epsilon
     act, words = ENDS[name]
     at_once(lambda: act(ctx))
     assert not opening.done()
@@ -151,13 +150,13 @@ def test_whatever_ends_a_setup_does_not_wait_and_nothing_is_kept(name: str, halt
     assert records.drawn == halt  # the batch that it was at, and no other
     run = only(ctx)
     assert (run.is_open, run.setup_digest) == (False, "")
-    assert ctx.ledger.setup_payload(run.run_id) is None
-    assert ctx.ledger.statement("small").spent_epsilon == spent > 0
+    assert ctx.runs.ledger.setup_payload(run.run_id) is None
+    assert ctx.runs.ledger.statement("small").spent_epsilon == spent > 0
     served: Any = records
-    later = context(ctx.ledger, records=served)
+    later = service(ctx.runs.ledger, records=served)
     assert not open_run(later, ALICE, request()).is_open  # the same key makes nothing again
     with pytest.raises(RunClosed, match="no release"):
-        download_release(later, ALICE, run.run_id)
+        download_release(later.runs, ALICE, run.run_id)
     assert records.drawn == halt
 
 
@@ -168,7 +167,7 @@ def test_what_another_curator_decides_is_seen_within_a_second_or_at_the_end(
 ) -> None:
     ledger, clock = memory_ledger(), Clock()
     _, records, opening = halted(1, ledger=ledger, monotonic=clock)
-    turn(context(ledger, holder="second"), status)
+    turn(service(ledger, holder="second"), status)
     clock.now += passes
     records.go.set()
     with pytest.raises(RunClosed, match=r"stopped|closed"):
@@ -182,13 +181,13 @@ def test_a_decision_between_the_last_look_and_the_keeping_is_kept_to(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ctx, records, opening = halted(4)
-    store = ctx.ledger.store_setup
+    store = ctx.runs.ledger.store_setup
 
     def late(*given: Any) -> Any:
         turn(ctx, DatasetStatus.PAUSED)
         return store(*given)
 
-    monkeypatch.setattr(ctx.ledger, "store_setup", late)
+    monkeypatch.setattr(ctx.runs.ledger, "store_setup", late)
     records.go.set()
     with pytest.raises(RunClosed, match="the steward has stopped"):
         opening.result(SECONDS)
@@ -198,40 +197,40 @@ def test_a_decision_between_the_last_look_and_the_keeping_is_kept_to(
 def test_a_setup_is_not_idle_and_neither_is_its_run_after_it() -> None:
     clock = Clock()
     ctx, records, opening = halted(monotonic=clock)
-    idle_runs = IdleRuns(ctx, 100.0)
+    idle_runs = IdleRuns(ctx.runs, 100.0)
     clock.now += 1000.0
     at_once(idle_runs.end)
     records.go.set()
     run = opening.result(SECONDS)
     idle_runs.end()
-    assert ctx.ledger.run(run.run_id).is_open
+    assert ctx.runs.ledger.run(run.run_id).is_open
     clock.now += 100.0
     idle_runs.end()
-    assert not ctx.ledger.run(run.run_id).is_open
+    assert not ctx.runs.ledger.run(run.run_id).is_open
 
 
 def test_steps_twins_and_questions_wait_and_a_download_is_told_to_ask_again() -> None:
     ctx, records, opening = halted()
     run_id = only(ctx).run_id
     with pytest.raises(Unavailable, match="still being made"):
-        download_release(ctx, ALICE, run_id)
+        download_release(ctx.runs, ALICE, run_id)
     twin = begin(ctx)
     step = ThreadPoolExecutor(1).submit(release_gradient, ctx, ALICE, step_request(run_id, 1))
-    asked = ThreadPoolExecutor(1).submit(resume_run, ctx, ALICE, run_id)
+    asked = ThreadPoolExecutor(1).submit(resume_run, ctx.runs, ALICE, run_id)
     records.go.set()
     assert opening.result(SECONDS).run_id == twin.result(SECONDS).run_id == run_id
     assert step.result(SECONDS).result(SECONDS).step == 1
     assert asked.result(SECONDS)[1] in {1, 2}
     assert records.drawn == 4
-    download_release(ctx, ALICE, run_id)
+    download_release(ctx.runs, ALICE, run_id)
 
 
 def test_a_second_one_of_the_same_analyst_is_refused_for_now_and_free() -> None:
     ctx, records, opening = halted()
-    before = ctx.ledger.head()
+    before = ctx.runs.ledger.head()
     with pytest.raises(Unavailable, match="ask again when it is ready, or close that run"):
         open_run(ctx, ALICE, request("b"))
-    assert ctx.ledger.head() == before
+    assert ctx.runs.ledger.head() == before
     begin(ctx, BOB, "b").result(SECONDS)  # another analyst is not kept waiting
     records.go.set()
     opening.result(SECONDS)
@@ -240,28 +239,28 @@ def test_a_second_one_of_the_same_analyst_is_refused_for_now_and_free() -> None:
 
 def test_setups_take_turns_where_tiny_numbers_take_no_longer() -> None:
     records: Any = Halting(2)
-    ctx = replace(context(records=records), preparing=InTurn(1))
+    ctx = service(records=records, preparing=InTurn(1))
     first = begin(ctx)
     assert records.reached.wait(SECONDS)
     waiting = begin(ctx, BOB, "b")
-    while not any(live.analyst == "bob" for live in list(ctx.live_runs.values())):
+    while not any(live.analyst == "bob" for live in list(ctx.runs.live.values())):
         assert not waiting.done()
-    (theirs,) = ctx.ledger.runs(analyst="bob")
+    (theirs,) = ctx.runs.ledger.runs(analyst="bob")
     assert not theirs.setup_begun  # charged when its turn comes
-    at_once(lambda: close_run(ctx, BOB, theirs.run_id))
+    at_once(lambda: close_run(ctx.runs, BOB, theirs.run_id))
     records.go.set()
     first.result(SECONDS)
     with pytest.raises(RunClosed, match="nothing was charged"):
         waiting.result(SECONDS)
-    assert ctx.ledger.run(theirs.run_id).spent.is_zero
+    assert ctx.runs.ledger.run(theirs.run_id).spent.is_zero
     assert (records.drawn, set(records.seen)) == (4, {0.0})
 
 
 def test_a_curator_that_takes_no_more_work_charges_nothing() -> None:
     places = InTurn(1)
     places.shutdown()
-    ctx = replace(context(), preparing=places)
+    ctx = service(preparing=places)
     with pytest.raises(Unavailable):
         open_run(ctx, ALICE, request())
     assert not only(ctx).is_open
-    assert ctx.ledger.statement("small").reserved_epsilon == 0.0
+    assert ctx.runs.ledger.statement("small").reserved_epsilon == 0.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,14 @@ from curator.ledger.memory import MemoryLedger
 from curator.service import relinquish_runs as module
 from curator.service.answer_step import release_gradient
 from curator.service.close_run import close_run
-from curator.service.context import Context
 from curator.service.relinquish_runs import relinquish_runs
 from curator.service.resume_run import resume_run
+from curator.service.service import Service
 from curator.state.folder import StateFolder
-from tests.fakes.curator import ALICE, context, memory_ledger, opened, step_request
+from tests.fakes.curator import ALICE, memory_ledger, opened, service, step_request
 
 
-def answer(ctx: Context, run_id: str, step: int) -> Any:
+def answer(ctx: Service, run_id: str, step: int) -> Any:
     return release_gradient(ctx, ALICE, step_request(run_id, step)).result(10)
 
 
@@ -43,8 +42,8 @@ class UnsureLedger:
         raise LedgerUnavailable
 
 
-def after_steps(ledger: Any, count: int) -> tuple[Context, str]:
-    ctx = context(ledger)
+def after_steps(ledger: Any, count: int) -> tuple[Service, str]:
+    ctx = service(ledger)
     run = opened(ctx, num_steps=100)
     for step in range(1, count + 1):
         answer(ctx, run.run_id, step)
@@ -55,12 +54,12 @@ def after_steps(ledger: Any, count: int) -> tuple[Context, str]:
 def test_the_next_process_goes_on_with_the_next_step_and_nothing_is_lost() -> None:
     ledger = memory_ledger()
     ctx, run_id = after_steps(ledger, 5)
-    relinquish_runs(ctx)
+    relinquish_runs(ctx.runs)
     run = ledger.run(run_id)
     assert (run.used, run.is_open) == (5, True)
     assert ledger.account("small").spent == total_cost([(run.step, 5)])
-    second = context(ledger, holder="second")
-    assert resume_run(second, ALICE, run_id)[1] == 6
+    second = service(ledger, holder="second")
+    assert resume_run(second.runs, ALICE, run_id)[1] == 6
     with pytest.raises(StepLost):
         answer(second, run_id, 5)
     assert answer(second, run_id, 6).step == 6
@@ -71,7 +70,7 @@ def test_no_step_is_claimed_after_that_and_answered_ones_are_still_told() -> Non
     ledger = memory_ledger()
     ctx, run_id = after_steps(ledger, 5)
     told = answer(ctx, run_id, 5)
-    relinquish_runs(ctx)
+    relinquish_runs(ctx.runs)
     for step in (6, 7):
         with pytest.raises(Unavailable):
             answer(ctx, run_id, step)
@@ -84,7 +83,7 @@ def test_none_is_claimed_either_when_the_ledger_does_not_confirm(writes: bool) -
     ledger = memory_ledger()
     ctx, run_id = after_steps(UnsureLedger(ledger, writes=writes), 5)
     before = ledger.run(run_id).used
-    relinquish_runs(ctx)
+    relinquish_runs(ctx.runs)
     with pytest.raises(Unavailable):
         answer(ctx, run_id, 6)
     assert ledger.run(run_id).used == (5 if writes else before)
@@ -93,20 +92,20 @@ def test_none_is_claimed_either_when_the_ledger_does_not_confirm(writes: bool) -
 def test_a_run_that_was_taken_over_or_ended_is_left_alone() -> None:
     ledger = memory_ledger()
     ctx, taken = after_steps(ledger, 5)
-    resume_run(context(ledger, holder="second"), ALICE, taken)
+    resume_run(service(ledger, holder="second").runs, ALICE, taken)
     ended = opened(ctx, num_steps=3, key="b" * 16)
     answer(ctx, ended.run_id, 1)
-    close_run(ctx, ALICE, ended.run_id)
+    close_run(ctx.runs, ALICE, ended.run_id)
     elsewhere = opened(ctx, num_steps=100, key="d" * 16)
     for step in range(1, 6):
         answer(ctx, elsewhere.run_id, step)
-    close_run(context(ledger, holder="third"), ALICE, elsewhere.run_id)
+    close_run(service(ledger, holder="third").runs, ALICE, elsewhere.run_id)
     exact = opened(ctx, num_steps=3, key="c" * 16)  # of which nothing was charged
     last = opened(ctx, num_steps=100, key="e" * 16)
     for step in range(1, 6):
         answer(ctx, last.run_id, step)
     seq, _ = ledger.head()
-    relinquish_runs(ctx)
+    relinquish_runs(ctx.runs)
     (entry,) = ledger.entries(seq)
     assert (entry.kind, ledger.run(last.run_id).used) == ("run-relinquished", 5)
     assert ledger.run(exact.run_id).holder == "first"
@@ -120,8 +119,8 @@ def test_a_run_whose_lock_is_held_stays_charged(monkeypatch: pytest.MonkeyPatch)
     for step in range(1, 6):
         answer(ctx, other.run_id, step)
     before = ledger.run(run_id)
-    with ctx.live_runs[run_id].lock:
-        relinquish_runs(ctx)
+    with ctx.runs.live[run_id].lock:
+        relinquish_runs(ctx.runs)
     assert ledger.run(run_id) == before
     assert ledger.run(other.run_id).used == 5  # its lock was free, though the time was up
 
@@ -130,7 +129,7 @@ def test_a_run_whose_lock_is_held_stays_charged(monkeypatch: pytest.MonkeyPatch)
 def test_racing_steps_are_never_under_counted(seed: int) -> None:
     """Whatever was answered stays charged, though a handler was late and still claims steps."""
     ledger = memory_ledger()
-    ctx = context(ledger)
+    ctx = service(ledger)
     run_id = opened(ctx, num_steps=4000).run_id
     answered: list[int] = []
     start = threading.Barrier(2)
@@ -147,10 +146,10 @@ def test_racing_steps_are_never_under_counted(seed: int) -> None:
     stepper.start()
     start.wait()
     time.sleep(0.002 * seed)
-    live = ctx.live_runs[run_id]
+    live = ctx.runs.live[run_id]
     while live.used == live.mark and not live.closed:  # nothing would come back
         time.sleep(0)
-    relinquish_runs(ctx)
+    relinquish_runs(ctx.runs)
     live.relinquished = True  # where it had just used its block up
     stepper.join()
     assert max(answered, default=0) <= ledger.run(run_id).used
@@ -159,28 +158,28 @@ def test_racing_steps_are_never_under_counted(seed: int) -> None:
 def test_a_kept_state_goes_on_from_there(tmp_path: Path) -> None:
     """Its files hold exactly the steps that the ledger counts; no other process would have them."""
     ledger = memory_ledger()
-    first = replace(context(ledger), states=StateFolder(tmp_path))
+    first = service(ledger, states=StateFolder(tmp_path))
     run_id = opened(first, "gs-wgan-mean", num_steps=100).run_id
     for step in range(1, 6):
         answer(first, run_id, step)
     assert ledger.run(run_id).used > 5
-    relinquish_runs(first)
-    second = replace(context(ledger, holder="second"), states=StateFolder(tmp_path))
-    assert resume_run(second, ALICE, run_id)[1] == 6
+    relinquish_runs(first.runs)
+    second = service(ledger, holder="second", states=StateFolder(tmp_path))
+    assert resume_run(second.runs, ALICE, run_id)[1] == 6
     assert [answer(second, run_id, step).step for step in (6, 7)] == [6, 7]
-    relinquish_runs(second)
+    relinquish_runs(second.runs)
     assert ledger.run(run_id).used == 7
 
 
 def test_a_release_that_was_charged_once_is_kept() -> None:
     ledger = memory_ledger()
-    ctx = context(ledger)
+    ctx = service(ledger)
     run_id = opened(ctx, "mean-embedding", num_steps=100).run_id
     for step in range(1, 6):
         answer(ctx, run_id, step)
     spent = ledger.account("small").spent
-    relinquish_runs(ctx)
-    second = context(ledger, holder="second")
-    assert resume_run(second, ALICE, run_id)[1] == 6
+    relinquish_runs(ctx.runs)
+    second = service(ledger, holder="second")
+    assert resume_run(second.runs, ALICE, run_id)[1] == 6
     assert answer(second, run_id, 6).step == 6
     assert ledger.account("small").spent == spent

@@ -15,17 +15,17 @@ from curator.mechanisms.dp_merf_ae import DpMerfAe
 from curator.mechanisms.mean_embedding import MeanEmbedding
 from curator.sanitizer.post_process import release_values
 from curator.service.answer_step import release_gradient
-from curator.service.context import Context
 from curator.service.download_release import download_release
 from curator.service.open_run import RunRequest, open_run
 from curator.service.resume_run import resume_run
+from curator.service.service import Service
 from curator.service.steward_policy import StewardPolicy
 from curator.state.private_batches import private_batches
 from tests.fakes.curator import (
     ALICE,
     EMBEDDING,
-    context,
     memory_ledger,
+    service,
     small_images,
     step_request,
 )
@@ -58,7 +58,7 @@ WIDTH, WEIGHTS = 9, 4 * 3 + 3 + 3 * 2 + 2 + 2 * 3 + 3 + 3 * 4 + 4
 ROWS = -(-WEIGHTS // WIDTH) + 3
 
 
-def asked(ctx: Context, **changes: Any) -> RunState:
+def asked(ctx: Service, **changes: Any) -> RunState:
     request = RunRequest(
         dataset="small",
         mechanism="dp-merf-ae",
@@ -86,40 +86,40 @@ def test_nothing_is_read_before_the_charge_and_each_sample_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     counted: Any = Counted()
-    ctx = context(records=counted)
-    charged, begin = [], ctx.ledger.begin_setup
+    ctx = service(records=counted)
+    charged, begin = [], ctx.runs.ledger.begin_setup
 
     def noting(*given: Any) -> Any:
         charged.append((counted.samples, counted.passes))
         return begin(*given)
 
-    monkeypatch.setattr(ctx.ledger, "begin_setup", noting)
+    monkeypatch.setattr(ctx.runs.ledger, "begin_setup", noting)
     run = asked(ctx)
     assert charged == [(0, 0)]
     assert (counted.samples, counted.passes) == (3, 1)
-    before = ctx.ledger.statement("small").spent_epsilon
+    before = ctx.runs.ledger.statement("small").spent_epsilon
     assert before > 0
     for step in (1, 2):
         answer = release_gradient(ctx, ALICE, step_request(run.run_id, step)).result(10)
         assert release_values(answer.release).shape == (4, 4)
     assert (counted.samples, counted.passes) == (3, 1)
-    assert ctx.ledger.statement("small").spent_epsilon == before
+    assert ctx.runs.ledger.statement("small").spent_epsilon == before
     assert asked(ctx).run_id == run.run_id
     assert (counted.samples, counted.passes) == (3, 1)
 
 
 def test_the_release_is_kept_and_the_same_after_a_restart() -> None:
     ledger = memory_ledger()
-    first = context(ledger)
+    first = service(ledger)
     run = asked(first)
-    _, release = download_release(first, ALICE, run.run_id)
+    _, release = download_release(first.runs, ALICE, run.run_id)
     assert release_values(release).shape == (ROWS, WIDTH)
     request = step_request(run.run_id, 1)
     before = release_gradient(first, ALICE, request).result(10).release
-    second = context(ledger, holder="second")
-    _, again = download_release(second, ALICE, run.run_id)
+    second = service(ledger, holder="second")
+    _, again = download_release(second.runs, ALICE, run.run_id)
     assert release_values(again).equal(release_values(release))
-    _, number = resume_run(second, ALICE, run.run_id)
+    _, number = resume_run(second.runs, ALICE, run.run_id)
     after = release_gradient(second, ALICE, step_request(run.run_id, number)).result(10).release
     assert release_values(after).equal(release_values(before))
 
@@ -147,15 +147,15 @@ def test_a_crash_in_the_training_or_after_it_is_charged_and_never_repeated(crash
 
     dying: Any = Dying()
     with pytest.raises(CrashError):
-        asked(context(ledger, records=dying))
+        asked(service(ledger, records=dying))
     (run,) = ledger.runs()
     assert run.setup_begun
     spent = ledger.statement("small").spent_epsilon
     assert spent > 0
     counted: Any = Counted()
-    later = context(ledger, holder="second", records=counted)
+    later = service(ledger, holder="second", records=counted)
     with pytest.raises(RunClosed, match="lost"):
-        resume_run(later, ALICE, run.run_id)
+        resume_run(later.runs, ALICE, run.run_id)
     asked(later)  # the same request finds the run, closed; it makes nothing
     assert (counted.samples, counted.passes) == (0, 0)
     assert ledger.statement("small").spent_epsilon == spent
@@ -171,10 +171,10 @@ def test_a_crash_in_the_training_or_after_it_is_charged_and_never_repeated(crash
     ],
 )
 def test_samples_beyond_the_declared_ones_are_refused(change: dict[str, Any], words: str) -> None:
-    ctx = context()
+    ctx = service()
     with pytest.raises(PolicyRefused, match=words):
         asked(ctx, **change)
-    assert list(ctx.ledger.runs()) == []
+    assert list(ctx.runs.ledger.runs()) == []
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from curator.ledger.memory import MemoryLedger
 from curator.ledger.records import RunState
 from curator.service.answer_step import release_gradient
 from curator.service.close_run import close_run
-from curator.service.context import Context
 from curator.service.resume_run import resume_run
-from tests.fakes.curator import ALICE, context, memory_ledger, opened, step_request
+from curator.service.service import Service
+from tests.fakes.curator import ALICE, memory_ledger, opened, service, step_request
 
 
 class FailingLedger:
@@ -38,30 +38,30 @@ class FailingLedger:
         return call
 
 
-def answer(ctx: Context, run_id: str, step: int) -> Any:
+def answer(ctx: Service, run_id: str, step: int) -> Any:
     return release_gradient(ctx, ALICE, step_request(run_id, step, 0.5)).result(20)
 
 
 def test_a_run_that_takes_no_step_costs_nothing() -> None:
     ledger = memory_ledger()
-    ctx = context(ledger)
+    ctx = service(ledger)
     run = opened(ctx, "gs-wgan-round-robin", num_steps=9)
     assert not run.setup.is_zero
-    resume_run(context(ledger, holder="second"), ALICE, run.run_id)
+    resume_run(service(ledger, holder="second").runs, ALICE, run.run_id)
     assert ledger.account("small").spent.is_zero
-    close_run(context(ledger, holder="third"), ALICE, run.run_id)
+    close_run(service(ledger, holder="third").runs, ALICE, run.run_id)
     assert ledger.account("small").reserved.is_zero
 
 
 def test_the_first_step_pays_it_and_no_later_one() -> None:
     ledger = memory_ledger()
-    ctx = context(ledger)
+    ctx = service(ledger)
     run = opened(ctx, "gs-wgan-round-robin", num_steps=9)
     assert answer(ctx, run.run_id, 1).step == 1
     assert ledger.account("small").spent == run.setup + run.step
     answer(ctx, run.run_id, 2)
     assert [entry.kind for entry in ledger.entries()].count("setup-begun") == 1
-    close_run(ctx, ALICE, run.run_id)
+    close_run(ctx.runs, ALICE, run.run_id)
     account = ledger.account("small")
     assert account.spent == account.reserved == run.setup + run.step * 2
     ledger.verify()
@@ -71,14 +71,14 @@ def test_the_first_step_pays_it_and_no_later_one() -> None:
 @pytest.mark.parametrize("writes", [True, False])
 def test_a_charge_that_is_not_confirmed_is_made_once(method: str, writes: bool) -> None:
     ledger = FailingLedger(memory_ledger(), method, writes=writes)
-    ctx = context(ledger)
+    ctx = service(ledger)
     run = opened(ctx, "gs-wgan-round-robin", num_steps=9)
     with pytest.raises(LedgerUnavailable):
         answer(ctx, run.run_id, 1)
     ledger.fails = False
     assert answer(ctx, run.run_id, 1).step == 1
     assert [entry.kind for entry in ledger.entries()].count("setup-begun") == 1
-    close_run(ctx, ALICE, run.run_id)
+    close_run(ctx.runs, ALICE, run.run_id)
     assert ledger.account("small").spent == run.setup + run.step
 
 
@@ -97,9 +97,9 @@ def test_a_confirmation_that_comes_late_is_found_at_the_next_try() -> None:
             return self.stale or self._inner.run(run_id)
 
     ledger = Late(memory_ledger())
-    ctx = context(ledger)
+    ctx = service(ledger)
     run = opened(ctx, "gs-wgan-round-robin", num_steps=9)
-    ledger.begin_setup(run.run_id, ctx.holder, run.epoch)
+    ledger.begin_setup(run.run_id, ctx.runs.holder, run.epoch)
     ledger.stale = run
     with pytest.raises(LedgerUnavailable):
         answer(ctx, run.run_id, 1)
@@ -110,11 +110,11 @@ def test_a_confirmation_that_comes_late_is_found_at_the_next_try() -> None:
 
 def test_who_was_replaced_pays_nothing() -> None:
     ledger = memory_ledger()
-    first = context(ledger)
+    first = service(ledger)
     run = opened(first, "gs-wgan-round-robin", num_steps=9)
-    resume_run(context(ledger, holder="second"), ALICE, run.run_id)
+    resume_run(service(ledger, holder="second").runs, ALICE, run.run_id)
     before = ledger.head()
     with pytest.raises(LedgerUnavailable):
         answer(first, run.run_id, 1)
     assert ledger.head() == before
-    assert run.run_id not in first.live_runs
+    assert run.run_id not in first.runs.live

@@ -13,15 +13,16 @@ from curator.mechanisms.catalogue import read_specification
 from curator.service.answer_step import release_gradient
 from curator.service.caller import Caller, Role
 from curator.service.close_run import close_run
-from curator.service.context import Context
-from curator.service.state_limit import run_bytes
+from curator.service.service import Service
+from curator.service.sizes import run_bytes
 from tests.fakes.curator import (
     ALICE,
     BOB,
     CRITICS,
-    context,
+    SmallLimits,
     memory_ledger,
     opened,
+    service,
     step_request,
 )
 
@@ -31,27 +32,27 @@ CAROL = Caller("carol", Role.ANALYST)
 def size() -> int:
     """Return the bytes of one run with critics."""
     spec = read_specification("gs-wgan-mean", json.dumps(CRITICS))
-    return run_bytes(spec, context().served("small").facts.space)
+    return run_bytes(spec, service().runs.datasets.facts("small").space)
 
 
-def roomy(num_runs: float, ledger: MemoryLedger | None = None, holder: str = "first") -> Context:
-    ctx = context(ledger, holder=holder)
-    return replace(ctx, max_state_bytes=int(num_runs * size()))
+def roomy(num_runs: float, ledger: MemoryLedger | None = None, holder: str = "first") -> Service:
+    ctx = service(ledger, holder=holder)
+    return replace(ctx, limits=SmallLimits(state_bytes=int(num_runs * size())))
 
 
 def test_a_run_counts_from_its_opening_whoever_opened_it_until_it_ends() -> None:
     ctx = roomy(2.5)
     first = opened(ctx, "gs-wgan-mean")
     opened(ctx, "gs-wgan-round-robin", caller=BOB, key="b" * 16)
-    entries = ctx.ledger.head()
+    entries = ctx.runs.ledger.head()
     with pytest.raises(TooMuchState) as caught:
         opened(ctx, "gs-wgan-mean", key="c" * 16, caller=CAROL)
     assert caught.value.detail == (
         "this run would need 1 MiB; all open runs of all analysts together may have 0 MiB"
     )
-    assert ctx.ledger.head() == entries  # nothing was charged or reserved
+    assert ctx.runs.ledger.head() == entries  # nothing was charged or reserved
     assert opened(ctx, "gs-wgan-mean").run_id == first.run_id  # asked again, it is there
-    close_run(ctx, ALICE, first.run_id)
+    close_run(ctx.runs, ALICE, first.run_id)
     opened(ctx, "gs-wgan-mean", key="c" * 16, caller=CAROL)
 
 
@@ -68,7 +69,7 @@ def test_one_analyst_has_half_of_the_room_and_cannot_refuse_all_others() -> None
             opened(ctx, "gs-wgan-mean", key="e" * 16)
         answers.append(caught.value.detail)
     assert answers[0] == answers[1]  # it says nothing of what others have
-    close_run(ctx, ALICE, first.run_id)
+    close_run(ctx.runs, ALICE, first.run_id)
     opened(ctx, "gs-wgan-mean", key="e" * 16)
 
 

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,16 +18,16 @@ from curator.mechanisms.shard_networks import NetworkState
 from curator.privacy.release import LatticeBlock
 from curator.service.answer_step import release_gradient
 from curator.service.close_run import close_run
-from curator.service.context import Context
 from curator.service.in_turn import InTurn
 from curator.service.live_run import KEPT_ANSWERS
 from curator.service.resume_run import resume_run
+from curator.service.service import Service
 from curator.state.in_memory import StateInMemory
 from tests.fakes.curator import (
     ALICE,
-    context,
     memory_ledger,
     opened,
+    service,
     small_images,
     step_request,
 )
@@ -63,16 +62,16 @@ class BrokenLedger:
         return getattr(self._inner, name)
 
 
-def answer(ctx: Context, run_id: str, step: int, **changes: Any) -> Any:
+def answer(ctx: Service, run_id: str, step: int, **changes: Any) -> Any:
     return release_gradient(ctx, ALICE, step_request(run_id, step, **changes)).result(10)
 
 
-def critics(ctx: Context, **changes: Any) -> str:
+def critics(ctx: Service, **changes: Any) -> str:
     return opened(ctx, "gs-wgan-mean", **changes).run_id
 
 
 @contextmanager
-def claimed(ctx: Context, run_id: str, steps: range) -> Iterator[dict[int, Any]]:
+def claimed(ctx: Service, run_id: str, steps: range) -> Iterator[dict[int, Any]]:
     """Claim steps one after the other, each in a thread of its own, and collect the answers."""
     answers: dict[int, Any] = {}
 
@@ -82,22 +81,22 @@ def claimed(ctx: Context, run_id: str, steps: range) -> Iterator[dict[int, Any]]
     threads = [threading.Thread(target=ask, args=(step,)) for step in steps]
     for step, thread in zip(steps, threads, strict=True):
         thread.start()
-        while ctx.live_runs[run_id].used < step:
+        while ctx.runs.live[run_id].used < step:
             time.sleep(0.001)
     yield answers
     for thread in threads:
         thread.join(20)
 
 
-def held(ctx: Context, run_id: str) -> StateInMemory:
-    found = ctx.live_runs[run_id].held
+def held(ctx: Service, run_id: str) -> StateInMemory:
+    found = ctx.runs.live[run_id].held
     assert found is not None
     return found
 
 
 def test_nothing_is_read_before_a_charge() -> None:
     records, ledger = WatchedRecords(), BrokenLedger(memory_ledger())
-    ctx = context(ledger, records=records)  # type: ignore[arg-type]
+    ctx = service(ledger, records=records)  # type: ignore[arg-type]
     run_id = critics(ctx)
     with pytest.raises(LedgerUnavailable):
         answer(ctx, run_id, 1)
@@ -110,7 +109,7 @@ def test_nothing_is_read_before_a_charge() -> None:
 
 
 def test_the_same_step_is_the_same_answer_and_moves_the_state_once() -> None:
-    ctx = context()
+    ctx = service()
     run_id = critics(ctx)
     first = answer(ctx, run_id, 1)
     state = held(ctx, run_id)._state
@@ -121,7 +120,7 @@ def test_the_same_step_is_the_same_answer_and_moves_the_state_once() -> None:
 
 
 def test_an_old_step_is_lost_and_does_not_move_the_state() -> None:
-    ctx = context()
+    ctx = service()
     run_id = critics(ctx, num_steps=KEPT_ANSWERS + 2)
     for step in range(1, KEPT_ANSWERS + 2):
         answer(ctx, run_id, step)
@@ -133,10 +132,10 @@ def test_an_old_step_is_lost_and_does_not_move_the_state() -> None:
 
 def test_steps_pass_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """Claimed at once and computed by two threads, they give what one after the other gives."""
-    alone = context(noise=NoNoise())
+    alone = service(noise=NoNoise())
     run_id = critics(alone)
     expected = [answer(alone, run_id, step, value=step / 10) for step in range(1, 6)]
-    ctx = context(noise=NoNoise())
+    ctx = service(noise=NoNoise())
     ready = threading.Event()
     real = GsWganMean.start
 
@@ -155,7 +154,7 @@ def test_steps_pass_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_making_a_state_takes_no_place_of_other_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    ctx = replace(context(), executor=InTurn(1), preparing=InTurn(1))
+    ctx = service(executor=InTurn(1), preparing=InTurn(1))
     slow, quick = critics(ctx), opened(ctx, key="b" * 16).run_id
     ready, real = threading.Event(), GsWganMean.start
 
@@ -175,7 +174,7 @@ def test_making_a_state_takes_no_place_of_other_runs(monkeypatch: pytest.MonkeyP
 def test_a_failed_step_leaves_the_state_and_the_next_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ctx = context()
+    ctx = service()
     run_id = critics(ctx)
     answer(ctx, run_id, 1)
     state = held(ctx, run_id)._state
@@ -194,14 +193,14 @@ def test_a_failed_step_leaves_the_state_and_the_next_goes_on(
 
 def test_a_lost_state_closes_the_run_and_returns_what_was_not_used() -> None:
     ledger = memory_ledger()
-    first = context(ledger)
+    first = service(ledger)
     run_id = critics(first, num_steps=100)
     answer(first, run_id, 1)
     mark = ledger.run(run_id).used
     assert 1 <= mark < 100
-    second = context(ledger, holder="second")
+    second = service(ledger, holder="second")
     with pytest.raises(RunClosed, match="state was lost"):
-        resume_run(second, ALICE, run_id)
+        resume_run(second.runs, ALICE, run_id)
     closed = ledger.run(run_id)
     assert not closed.is_open
     assert closed.used == mark
@@ -213,20 +212,20 @@ def test_a_lost_state_closes_the_run_and_returns_what_was_not_used() -> None:
 
 def test_a_run_that_has_no_state_yet_is_taken_over() -> None:
     ledger = memory_ledger()
-    run_id = critics(context(ledger), num_steps=3)
-    second = context(ledger, holder="second")
-    assert resume_run(second, ALICE, run_id)[1] == 1
+    run_id = critics(service(ledger), num_steps=3)
+    second = service(ledger, holder="second")
+    assert resume_run(second.runs, ALICE, run_id)[1] == 1
     assert answer(second, run_id, 1).step == 1
 
 
 def test_a_replaced_holder_does_not_go_on() -> None:
     ledger = memory_ledger()
-    first = context(ledger)
+    first = service(ledger)
     run_id = critics(first, num_steps=100)
     answer(first, run_id, 1)
     mark = ledger.run(run_id).used
     with pytest.raises(RunClosed):
-        resume_run(context(ledger, holder="second"), ALICE, run_id)
+        resume_run(service(ledger, holder="second").runs, ALICE, run_id)
     for step in range(2, mark + 1):  # charged before it was replaced
         answer(first, run_id, step)
     with pytest.raises((LedgerUnavailable, RunClosed)):
@@ -234,7 +233,7 @@ def test_a_replaced_holder_does_not_go_on() -> None:
 
 
 def test_the_state_is_forgotten_when_the_run_ends() -> None:
-    ctx = context()
+    ctx = service()
     used_up = critics(ctx, num_steps=2)
     kept = held(ctx, used_up)
     answer(ctx, used_up, 1)
@@ -243,8 +242,8 @@ def test_the_state_is_forgotten_when_the_run_ends() -> None:
     closed = critics(ctx, num_steps=2, key="b" * 16)
     other = held(ctx, closed)
     answer(ctx, closed, 1)
-    close_run(ctx, ALICE, closed)
-    ctx.executor.shutdown(wait=True)
+    close_run(ctx.runs, ALICE, closed)
+    ctx.computing.executor.shutdown(wait=True)
     assert kept._state is None
     assert other._state is None
     assert repr(kept) == "StateInMemory(<sealed>)"
@@ -253,7 +252,7 @@ def test_the_state_is_forgotten_when_the_run_ends() -> None:
 def test_claimed_steps_are_answered_although_the_run_ends_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ctx = context()
+    ctx = service()
     run_id = critics(ctx)
     ready, real = threading.Event(), GsWganMean.start
 
@@ -264,8 +263,8 @@ def test_claimed_steps_are_answered_although_the_run_ends_meanwhile(
     monkeypatch.setattr(GsWganMean, "start", late)
     kept = held(ctx, run_id)
     with claimed(ctx, run_id, range(1, 4)) as answers:
-        assert close_run(ctx, ALICE, run_id).used == 3
+        assert close_run(ctx.runs, ALICE, run_id).used == 3
         ready.set()
     assert [answers[step].step for step in (1, 2, 3)] == [1, 2, 3]
-    ctx.executor.shutdown(wait=True)
+    ctx.computing.executor.shutdown(wait=True)
     assert kept._state is None

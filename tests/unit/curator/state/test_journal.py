@@ -5,7 +5,6 @@ from __future__ import annotations
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from curator.privacy.records import Samples
 from curator.service.answer_step import release_gradient
 from curator.state.folder import StateFolder
 from curator.state.journal import Journal
-from tests.fakes.curator import ALICE, context, memory_ledger, opened, step_request
+from tests.fakes.curator import ALICE, memory_ledger, opened, service, step_request
 from tests.fakes.noise import NoNoise
 
 
@@ -51,16 +50,16 @@ def test_an_entry_that_does_not_fit_does_not_hide_those_after_it(tmp_path: Path,
 
 def test_a_run_whose_folder_was_made_and_no_more_begins_there(tmp_path: Path) -> None:
     ledger = memory_ledger()
-    first = replace(context(ledger, holder="first"), states=StateFolder(tmp_path))
+    first = service(ledger, holder="first", states=StateFolder(tmp_path))
     run_id = opened(first, "gs-wgan-mean", num_steps=9).run_id
     for path in tmp_path.rglob("journal"):
         path.unlink()  # as if the process had died before it was made
-    second = replace(context(ledger, holder="second"), states=StateFolder(tmp_path))
+    second = service(ledger, holder="second", states=StateFolder(tmp_path))
     assert release_gradient(second, ALICE, step_request(run_id, 1, 0.5)).result(20).step == 1
 
 
 def test_a_step_is_answered_though_the_state_does_not_fit(tmp_path: Path) -> None:
-    ctx = replace(context(memory_ledger(), noise=NoNoise()), states=StateFolder(tmp_path))
+    ctx = service(memory_ledger(), noise=NoNoise(), states=StateFolder(tmp_path))
     run_id = opened(ctx, "gs-wgan-mean", num_steps=9).run_id
     with files_of_at_most(1 << 10):  # room for what was asked, and for no critics
         assert release_gradient(ctx, ALICE, step_request(run_id, 1, 0.5)).result(20).step == 1

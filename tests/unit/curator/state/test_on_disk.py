@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,29 +20,28 @@ from curator.mechanisms.gs_wgan_mean import GsWganMean
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.service.answer_step import release_gradient
 from curator.service.close_run import close_run
-from curator.service.context import Context
 from curator.service.resume_run import resume_run
+from curator.service.service import Service
 from curator.state import on_disk
 from curator.state.folder import StateFolder
 from curator.state.in_memory import StateInMemory
 from curator.state.on_disk import StateOnDisk
 from tests.fakes.curator import (
     ALICE,
-    context,
     memory_ledger,
     opened,
+    service,
     small_images,
     step_request,
 )
 from tests.fakes.noise import NoNoise
 
 
-def keeping(root: Path, ledger: MemoryLedger, holder: str = "first") -> Context:
-    ctx = context(ledger, holder=holder, noise=NoNoise())
-    return replace(ctx, states=StateFolder(root))
+def keeping(root: Path, ledger: MemoryLedger, holder: str = "first") -> Service:
+    return service(ledger, holder=holder, noise=NoNoise(), states=StateFolder(root))
 
 
-def answer(ctx: Context, run_id: str, step: int, value: float) -> Tensor:
+def answer(ctx: Service, run_id: str, step: int, value: float) -> Tensor:
     release = release_gradient(ctx, ALICE, step_request(run_id, step, value)).result(20).release
     (block,) = release.blocks
     assert isinstance(block, LatticeBlock)
@@ -63,7 +61,7 @@ def test_a_run_goes_on_as_if_nothing_had_happened(
 ) -> None:
     monkeypatch.setattr(on_disk, "STATE_EVERY", every)
     values = [0.1 * step for step in range(asked + 3)]
-    alone = context(noise=NoNoise())
+    alone = service(noise=NoNoise())
     run_id = opened(alone, "gs-wgan-mean", num_steps=40, critic=critic).run_id
     wanted = [answer(alone, run_id, step, value) for step, value in enumerate(values, start=1)]
 
@@ -72,14 +70,14 @@ def test_a_run_goes_on_as_if_nothing_had_happened(
     run_id = opened(first, "gs-wgan-mean", num_steps=40, critic=critic).run_id
     found = [answer(first, run_id, s, v) for s, v in enumerate(values[:asked], start=1)]
     second = keeping(tmp_path, ledger, "second")
-    state, following = resume_run(second, ALICE, run_id)
+    state, following = resume_run(second.runs, ALICE, run_id)
     assert state.is_open
     assert following == state.used + 1 > asked  # what was charged is not asked again
     for step, value in enumerate(values[asked:], start=following):
         found.append(answer(second, run_id, step, value))
     assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
     third = keeping(tmp_path, ledger, "third")
-    assert resume_run(third, ALICE, run_id)[0].is_open
+    assert resume_run(third.runs, ALICE, run_id)[0].is_open
 
 
 def test_nothing_is_read_again_before_a_charge(tmp_path: Path) -> None:
@@ -88,8 +86,8 @@ def test_nothing_is_read_again_before_a_charge(tmp_path: Path) -> None:
     run_id = opened(first, "gs-wgan-mean", num_steps=40).run_id
     answer(first, run_id, 1, 0.5)
     second = keeping(tmp_path, ledger, "second")
-    resume_run(second, ALICE, run_id)
-    held = second.live_runs[run_id].held
+    resume_run(second.runs, ALICE, run_id)
+    held = second.runs.live[run_id].held
     assert held is not None
     assert held._state is None
 
@@ -122,10 +120,10 @@ def test_files_end_with_the_run(tmp_path: Path) -> None:
         answer(ctx, run_id, 1, 0.5)
     folders = tmp_path / "small"
     answer(ctx, used_up, 2, 0.5)
-    close_run(ctx, ALICE, closed)
-    ctx.executor.shutdown(wait=True)
+    close_run(ctx.runs, ALICE, closed)
+    ctx.computing.executor.shutdown(wait=True)
     assert {path.name for path in folders.iterdir() if files(path)} == {orphan}
-    close_run(keeping(tmp_path, ledger, "second"), ALICE, orphan)
+    close_run(keeping(tmp_path, ledger, "second").runs, ALICE, orphan)
     assert not files(tmp_path)
 
 
@@ -134,7 +132,7 @@ def test_what_a_crash_left_of_ended_runs_is_swept(tmp_path: Path) -> None:
     ctx = keeping(tmp_path, ledger)
     opened(ctx, "gs-wgan-mean")
     ended = opened(ctx, "gs-wgan-mean", key="b" * 16)
-    ledger.close_run(ended.run_id, ctx.holder, ended.epoch, 0, "the process died here")
+    ledger.close_run(ended.run_id, ctx.runs.holder, ended.epoch, 0, "the process died here")
     states = StateFolder(tmp_path)
     states.forget_all_but(ledger.open_runs())
     assert len(list((tmp_path / "small").iterdir())) == 1
@@ -149,7 +147,7 @@ def test_lost_files_end_the_run(tmp_path: Path) -> None:
     answer(first, run_id, 1, 0.5)
     StateFolder(tmp_path).forget_dataset("small")
     with pytest.raises(RunClosed, match="state was lost"):
-        resume_run(keeping(tmp_path, ledger, "second"), ALICE, run_id)
+        resume_run(keeping(tmp_path, ledger, "second").runs, ALICE, run_id)
     assert not ledger.run(run_id).is_open
 
 
@@ -159,7 +157,7 @@ def test_a_replaced_holder_finds_nothing_to_write_to(tmp_path: Path) -> None:
     run_id = opened(first, "gs-wgan-mean", num_steps=40).run_id
     answer(first, run_id, 1, 0.5)
     second = keeping(tmp_path, ledger, "second")
-    following = resume_run(second, ALICE, run_id)[1]
+    following = resume_run(second.runs, ALICE, run_id)[1]
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     with pytest.raises(CuratorError):
         answer(first, run_id, 2, 0.7)  # charged before it was replaced
@@ -178,7 +176,7 @@ def test_a_torn_last_entry_was_never_answered(tmp_path: Path) -> None:
     for cut in (1, 47, 60):
         journal.write_bytes(whole + whole[:cut])
         second = keeping(tmp_path, ledger, f"second {cut}")
-        following = resume_run(second, ALICE, run_id)[1]
+        following = resume_run(second.runs, ALICE, run_id)[1]
         moved = next(tmp_path.rglob("journal"))
         answer(second, run_id, following, 0.5)
         assert moved.read_bytes()[: len(whole)] == whole
@@ -217,7 +215,7 @@ class Counting(StatefulMechanism):
 
 
 def begun(root: Path) -> StateOnDisk:
-    run = opened(context(), "gs-wgan-mean")
+    run = opened(service(), "gs-wgan-mean")
     kept = StateFolder(root).open(run)
     assert kept is not None
     return kept
@@ -269,7 +267,7 @@ def test_a_state_that_can_be_replayed_may_be_written_late(
     assert files(tmp_path) == {"journal"}
     answer(first, run_id, 3, 0.3)
     assert files(tmp_path) == {"journal", "state.safetensors"}
-    assert resume_run(keeping(tmp_path, ledger, "second"), ALICE, run_id)[0].is_open
+    assert resume_run(keeping(tmp_path, ledger, "second").runs, ALICE, run_id)[0].is_open
 
 
 def test_a_step_that_failed_is_passed_over_again(
@@ -295,5 +293,5 @@ def test_a_step_that_failed_is_passed_over_again(
             wanted = answer(ctx, run_id, 4, 0.4)
             continue
         second = keeping(root, ledger, "second")
-        following = resume_run(second, ALICE, run_id)[1]
+        following = resume_run(second.runs, ALICE, run_id)[1]
         assert torch.equal(answer(second, run_id, following, 0.4), wanted)

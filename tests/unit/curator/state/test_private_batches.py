@@ -16,10 +16,10 @@ from curator.mechanisms.catalogue import parse_mechanism
 from curator.mechanisms.dp_cgan import DpCgan
 from curator.mechanisms.gs_wgan_mean import GsWganMean
 from curator.service.answer_step import release_gradient
-from curator.service.context import Context
 from curator.service.open_run import RunRequest, open_run
+from curator.service.service import Service
 from curator.state.private_batches import private_batches
-from tests.fakes.curator import ALICE, CRITICS, context, small_images, step_request
+from tests.fakes.curator import ALICE, CRITICS, service, small_images, step_request
 from tests.fakes.facts import small_facts
 from tests.fakes.noise import NoNoise, SeededNoise
 
@@ -60,7 +60,7 @@ class Counted:
         return self.inner.is_whole()
 
 
-def asked(ctx: Context, **changes: Any) -> RunState:
+def asked(ctx: Service, **changes: Any) -> RunState:
     return open_run(
         ctx,
         ALICE,
@@ -91,15 +91,15 @@ def test_all_records_come_once_and_samples_never_end() -> None:
 
 def test_a_step_takes_a_sample_for_each_update_and_only_after_its_charge() -> None:
     counted: Any = Counted()
-    ctx = context(records=counted)
+    ctx = service(records=counted)
     run = asked(ctx)
-    assert isinstance(ctx.live_runs[run.run_id].mechanism.step_event(), SampledSumEvent)
+    assert isinstance(ctx.runs.live[run.run_id].mechanism.step_event(), SampledSumEvent)
     assert (counted.samples, counted.passes) == (0, 0)
     for step in (1, 2):
         answer = release_gradient(ctx, ALICE, step_request(run.run_id, step)).result(10)
         assert answer.step == step
         assert (counted.samples, counted.passes) == (3 * step, 0)
-    assert ctx.ledger.run(run.run_id).used >= 2
+    assert ctx.runs.ledger.run(run.run_id).used >= 2
 
 
 @pytest.mark.parametrize(
@@ -112,4 +112,4 @@ def test_a_step_takes_a_sample_for_each_update_and_only_after_its_charge() -> No
 )
 def test_samples_beyond_the_declared_ones_are_refused(change: dict[str, Any], words: str) -> None:
     with pytest.raises(PolicyRefused, match=words):
-        asked(context(), **change)
+        asked(service(), **change)
