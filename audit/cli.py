@@ -1,48 +1,113 @@
-"""`curator audit`: play every game, print what was proved beside what is claimed."""
+"""`curator audit`: attack throw-away curators and compare what leaks with what is claimed."""
 
 from __future__ import annotations
 
-import json
 import sys
-from argparse import Namespace
-from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import typer
 
 from audit import CANARIES, TARGETS
-from audit.canaries import make_pair
-from audit.game import Progress, Result, Rules, play
-from audit.same_randomness import Comparison, compare
-from audit.targets import make_target
+from curator.cli.command import Task, command
+from curator.cli.options import Command, option, spread
 
-JOINT_ERROR = 1e-4  # of all bounds of one audit together
+if TYPE_CHECKING:
+    from audit.canaries import Pair
+    from audit.game import Progress
+    from audit.target import Target
+
+app = typer.Typer()
+
 _LEAST_TRIALS = 20
 _MOST_TRIALS = 1_000_000
-
-_SAME_HEADER = (
-    *("mechanism", "canary", "draws", "words", "operations", "answers", "state", "one part"),
-    *("moved / bound", "verdict"),
-)
-_SAYS = {True: "same", False: "DIFFER", None: "-"}
 
 
 class AuditFailed(Exception):
     """Something was proved that contradicts a claim, or the audit cannot be played."""
 
 
-def run_audit(arguments: Namespace) -> None:
-    """Run the audit that the command line asks for.
+def _one_of(known: tuple[str, ...]) -> Any:
+    """Return what checks that all values are known."""
 
-    Args:
-        arguments: Trials, canaries, mechanisms, noise multiplier, delta and the form of the output.
+    def check(values: list[str] | None) -> list[str] | None:
+        for value in values or ():
+            if value not in known:
+                msg = f"'{value}' is none of {', '.join(known)}"
+                raise typer.BadParameter(msg)
+        return values
+
+    return check
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Game:
+    """What is played."""
+
+    trials: int = option("On each data set, at least 20.", "N", default=2000)
+    canary: list[str] | None = option(
+        f"Of {', '.join(CANARIES)}.", "NAME", callback=_one_of(CANARIES)
+    )
+    mechanism: list[str] | None = option(
+        f"Of {', '.join(TARGETS)}.", "NAME", callback=_one_of(TARGETS)
+    )
+    noise_multiplier: float = option("Of every mechanism.", "Z", default=1.0)
+    delta: float = option("Of the claim.", "D", default=1e-5)
+
+
+class AuditCommand(Command):
+    """Takes several names after one --canary or --mechanism, too."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read a command line, with both options once for each of their values."""
+        return super().parse_args(ctx, spread(spread(args, "--canary"), "--mechanism"))
+
+
+@command(
+    app, "audit --canary flip --mechanism dp-sinkhorn --trials 500", reads=True, kind=AuditCommand
+)
+def audit(task: Task, *, game: Game) -> None:
+    """Attack throw-away curators and compare what leaks with what is claimed.
+
+    Play the distinguishing game: serve two neighbouring data sets of public canary images from
+    throw-away curators, over TLS and gRPC, and tell them apart by the answers. Prints a lower bound
+    of epsilon beside the claim; the exit code is not 0 if a bound is above its claim. No private
+    data is read and no budget is touched. All games together take hours: name a canary and a
+    mechanism.
 
     Raises:
         AuditFailed: If a number is out of range, or a claim does not stand.
     """
-    _check(arguments)
-    targets = [
-        make_target(one, arguments.noise_multiplier) for one in arguments.mechanism or TARGETS
-    ]
-    pairs = [make_pair(one) for one in arguments.canary or CANARIES]
+    from audit.report import Report  # torch
+
+    games = _games(game)
+    report = Report.of(games, game.trials, game.delta, lambda name: _progress(name, game.trials))
+    _say("")
+    task.screen.answer(report.document())
+    task.screen.show(report.text())
+    wrong = report.verdicts.count(False)
+    if wrong:
+        msg = f"{wrong} of {len(report.verdicts)} checks contradict a claim"
+        raise AuditFailed(msg)
+
+
+def _games(game: Game) -> list[tuple[Target, Pair]]:
+    """Return every mechanism that is asked for with each canary that has a meaning for it.
+
+    Raises:
+        AuditFailed: If a number is out of range, or no game is left.
+    """
+    from audit.canaries import make_pair
+    from audit.targets import make_target
+
+    if not _LEAST_TRIALS <= game.trials <= _MOST_TRIALS:
+        msg = f"--trials must be from {_LEAST_TRIALS} to {_MOST_TRIALS}"
+        raise AuditFailed(msg)
+    if not 0 < game.delta < 1:
+        msg = "--delta must be above 0 and below 1"
+        raise AuditFailed(msg)
+    targets = [make_target(one, game.noise_multiplier) for one in game.mechanism or TARGETS]
+    pairs = [make_pair(one) for one in game.canary or CANARIES]
     games = [(target, pair) for target in targets for pair in pairs if target.suits(pair)]
     if not games:
         msg = (
@@ -50,36 +115,7 @@ def run_audit(arguments: Namespace) -> None:
             "play all that do"
         )
         raise AuditFailed(msg)
-    rules = Rules(trials=arguments.trials, delta=arguments.delta, error=JOINT_ERROR / len(games))
-    results = [
-        play(target, pair, rules, progress=_progress(f"{target.name}, {pair.canary}", rules.trials))
-        for target, pair in games
-    ]
-    _say("")
-    comparisons = [compare(target, pair) for target, pair in games]
-    if arguments.json:
-        sys.stdout.write(_json(results, comparisons) + "\n")
-    else:
-        sys.stdout.write(_text(results, comparisons, rules))
-    verdicts = [*(one.holds for one in results), *(one.holds for one in comparisons)]
-    wrong = verdicts.count(False)
-    if wrong:
-        msg = f"{wrong} of {len(verdicts)} checks contradict a claim"
-        raise AuditFailed(msg)
-
-
-def _check(arguments: Namespace) -> None:
-    """Refuse numbers with which no game can be played.
-
-    Raises:
-        AuditFailed: If one is out of range.
-    """
-    if not _LEAST_TRIALS <= arguments.trials <= _MOST_TRIALS:
-        msg = f"--trials must be from {_LEAST_TRIALS} to {_MOST_TRIALS}"
-        raise AuditFailed(msg)
-    if not 0 < arguments.delta < 1:
-        msg = "--delta must be above 0 and below 1"
-        raise AuditFailed(msg)
+    return games
 
 
 def _progress(name: str, trials: int) -> Progress:
@@ -99,67 +135,3 @@ def _say(line: str) -> None:
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[K{line}")
         sys.stderr.flush()
-
-
-def _text(results: list[Result], comparisons: list[Comparison], rules: Rules) -> str:
-    header = ("mechanism", "canary", "trials", "claim", "lower bound", "confidence", "verdict")
-    games = [
-        (
-            one.mechanism,
-            one.canary,
-            f"{one.trials}+{one.trials}",
-            " | ".join(f"{check.claim:.4f}" for check in one.checks),
-            " | ".join(f"{check.lower_bound:.4f}" for check in one.checks),
-            f"{100 * one.confidence:.5f} %",
-            "not contradicted" if one.holds else "EXCEEDS THE CLAIM",
-        )
-        for one in results
-    ]
-    deltas = " | ".join(f"{delta:g}" for delta in rules.deltas)
-    same = [
-        (
-            one.mechanism,
-            one.canary,
-            _SAYS[one.same_draws],
-            _SAYS[one.same_words],
-            _SAYS[one.same_operations],
-            _SAYS[one.same_answers],
-            _SAYS[one.same_state],
-            _SAYS[one.one_part],
-            f"{(one.squared_difference / one.squared_sensitivity) ** 0.5:.4f}",
-            "holds" if one.holds else "FAILS",
-        )
-        for one in comparisons
-    ]
-    return (
-        f"Distinguishing games over gRPC: epsilon of one trial at delta {deltas} under "
-        "add-or-remove-one-record\n"
-        f"{_table(header, games)}"
-        f"All lower bounds together hold with confidence {100 * (1 - JOINT_ERROR):g} %. A low "
-        "bound proves nothing: it is what these attacks found in these trials.\n\n"
-        "The same random words on both data sets, which get the same releases\n"
-        f"{_table(_SAME_HEADER, same)}"
-        "state: the same whatever is drawn; one part: neighbours differ in one network at most.\n"
-        "- is not compared, for it is not promised: a record that fails ends a computation early; "
-        "what is released once is computed in shapes that follow the size of the data set; and "
-        "some mechanisms keep no state, or one that follows their answers.\n"
-    )
-
-
-def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    widths = [max(len(row[place]) for row in (header, *rows)) for place in range(len(header))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in (header, *rows)
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _json(results: list[Result], comparisons: list[Comparison]) -> str:
-    document = {
-        "adjacency": "add-or-remove-one-record",
-        "joint_confidence": 1 - JOINT_ERROR,
-        "games": [asdict(one) | {"holds": one.holds} for one in results],
-        "same_randomness": [asdict(one) | {"holds": one.holds} for one in comparisons],
-    }
-    return json.dumps(document, indent=1)

@@ -6,14 +6,14 @@ import os
 import sqlite3
 import sys
 from collections.abc import Sequence
-from importlib import metadata
+from importlib import import_module, metadata
 from typing import Annotated, Any, Literal
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from curator.cli import analyst, audit, dataset, doctor, explain, init, ledger, plan, serve
+from curator.cli import analyst, dataset, doctor, explain, init, ledger, plan, serve
 from curator.cli.command import Task, command
 from curator.cli.exit_code import ExitCode
 from curator.cli.options import CONTEXT, Group, argument
@@ -44,9 +44,11 @@ def curator(
 
 
 last = typer.Typer()
+# by name: the audit asks with the analyst's client, which the curator may not know
+audit = import_module("audit.cli").app
 for part in (
     *(init.app, dataset.app, analyst.app, serve.app, ledger.budget_app, plan.app, ledger.app),
-    *(explain.app, audit.app, doctor.app, init.key_app, last),
+    *(explain.app, audit, doctor.app, init.key_app, last),
 ):
     app.add_typer(part)
 

@@ -20,6 +20,7 @@ Body = Callable[..., Any]
 CONTEXT = {"max_content_width": 100}
 _KEYWORD, _NO_DEFAULT = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
 _TEXTS = (str, str | None, list[str], list[str] | None)
+_PROGRAM = __name__.partition(".")[0]
 _TOLD = "typer"  # the key of what Typer is told of a field
 
 
@@ -119,13 +120,13 @@ def command(
         of_context = inspect.Parameter("context", _KEYWORD, annotation=typer.Context)
         told = [of_context, *_options(body), *_fields(Printing)]
         run.__signature__ = inspect.Signature(told)  # type: ignore[attr-defined]
-        text, program = inspect.getdoc(body) or "", body.__module__.partition(".")[0]
+        text = inspect.getdoc(body) or ""
         app.command(
             name or body.__name__.replace("_", "-"),
             cls=kind,
             help=text.partition("\n\nRaises:")[0],
             short_help=text.partition("\n")[0].rstrip("."),
-            epilog="\n".join(["Example:", *(f"  {program} {one}" for one in examples)]),
+            epilog="\n".join(["Example:", *(f"  {_PROGRAM} {one}" for one in examples)]),
             context_settings=CONTEXT,
         )(run)
         return body

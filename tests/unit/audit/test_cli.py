@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from audit import CANARIES, TARGETS, cli
+from audit import CANARIES, TARGETS, report
 from audit.game import Check, Result
 from audit.same_randomness import Comparison
 from curator.cli import ExitCode, main
@@ -46,8 +46,8 @@ def played(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             squared_sensitivity=4,
         )
 
-    monkeypatch.setattr(cli, "play", play)
-    monkeypatch.setattr(cli, "compare", compare)
+    monkeypatch.setattr(report, "play", play)
+    monkeypatch.setattr(report, "compare", compare)
     return chosen
 
 
