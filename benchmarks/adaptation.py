@@ -1,6 +1,6 @@
 """Domain adaptation, MNIST to USPS or back: what the barrier costs, beside methods without one.
 
-python benchmarks/adaptation.py --data DIR [--methods source swd private ...] [--seeds 0 1 2]
+python -m benchmarks.adaptation --data DIR [--methods source swd private ...] [--seeds 0 1 2]
 
 DIR holds mnist.npz and usps.npz; --source and --target name others. Prints one JSON row for each
 method and seed: accuracy on the target's public test part, which no method trains on. `private`
@@ -21,19 +21,11 @@ import io
 import json
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
-from adaptation_baselines import (
-    NoiselessRun,
-    adversarial,
-    averaged,
-    private_adversarial,
-    run_baseline,
-    sliced,
-)
-from rows import print_row
 
 import analyst
 from analyst.adaptation.accuracy import accuracy
@@ -47,6 +39,16 @@ from analyst.adaptation.state import new_adaptation
 from analyst.generators.generator import ImageShape
 from analyst.training.progress import Progress
 from analyst.training.stop import StopRequest
+from benchmarks.adaptation_baselines import (
+    NoiselessRun,
+    Penalty,
+    adversarial,
+    averaged,
+    private_adversarial,
+    run_baseline,
+    sliced,
+)
+from benchmarks.rows import print_row
 from curator.administration.add_dataset import add_dataset
 from curator.config import CuratorConfig, GrpcSection, RestSection
 from curator.folder import initialise
@@ -125,7 +127,7 @@ def measure(
     source = read_public(path, shape)
     test = read_public(arguments.data / arguments.target, shape, part="test")
     pixels = torch.from_numpy(target).unsqueeze(1).float() / 127.5 - 1
-    penalties = {
+    penalties: dict[str, Callable[[], Penalty | None]] = {
         "source": lambda: None,
         "swd": lambda: sliced(recipe, pixels, arguments.weight),
         "dann": lambda: adversarial(recipe, pixels, arguments.reversal),

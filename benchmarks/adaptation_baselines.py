@@ -141,7 +141,7 @@ class NoiselessRun:
 
 def clipped(features: Tensor, clip_norm: float) -> Tensor:
     """Return rows of norm at most `clip_norm`."""
-    norms = torch.linalg.vector_norm(features, dim=1, keepdim=True)
+    norms: Tensor = torch.linalg.vector_norm(features, dim=1, keepdim=True)
     return features * (clip_norm / norms.clamp_min(clip_norm))
 
 
@@ -234,7 +234,7 @@ def private_adversarial(
         for name, value in discriminator.named_parameters():
             value.grad = value.grad + noised[f"discriminator.{name}"]
         optimizer.step()
-        reversed_ = sum(
+        reversed_: Tensor | float = sum(
             (value * noised[f"extractor.{name}"]).sum()
             for name, value in extractor.named_parameters()
         )

@@ -41,7 +41,10 @@ SIZES = [
     ("conv", 16, 28, 1000),
 ]
 UPDATES, ALONE, CLASSES = 4, 4, 10
-KINDS = {"grouped": GroupedConvolution, "patches": PatchedConvolution}
+KINDS: dict[str, type[GroupedConvolution | PatchedConvolution]] = {
+    "grouped": GroupedConvolution,
+    "patches": PatchedConvolution,
+}
 OPTIMIZER = CriticOptimizer(learning_rate=1e-4, penalty=10.0)
 
 

@@ -88,7 +88,7 @@ def sums_that_round() -> Iterator[str]:
         if bool(got) and bound > radius**2:
             yield "a certificate is given above the bound"
     large = torch.randint(radius - 9, radius + 1, (512, 4096), generator=generator)
-    summed = large.to(device, torch.float32).split(2**24 // radius)
+    summed = torch.split(large.to(device, torch.float32), 2**24 // radius)
     total = torch.stack([some.sum(dim=0) for some in summed]).sum(dim=0, dtype=torch.float64)
     if not torch.equal(total.cpu().to(torch.int64), large.sum(dim=0)):
         yield "a sum of integers is rounded"

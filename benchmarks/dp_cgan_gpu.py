@@ -4,9 +4,9 @@ Trains through the barrier until the time is over or the declared steps are used
 the newest checkpoint, tests classifiers on real images and writes one JSON row, with the epsilon
 that the curator's ledger has charged by then. The same command goes on where it stopped.
 
-    python benchmarks/dp_cgan_gpu.py --data DIR --out OUT --device cuda --minutes 5
-    python benchmarks/dp_cgan_gpu.py --out OUT --quick      # the digits, on the processor
-    python benchmarks/dp_cgan_gpu.py --out OUT --device cuda --check
+    python -m benchmarks.dp_cgan_gpu --data DIR --out OUT --device cuda --minutes 5
+    python -m benchmarks.dp_cgan_gpu --out OUT --quick      # the digits, on the processor
+    python -m benchmarks.dp_cgan_gpu --out OUT --device cuda --check
 
 `--check` trains nothing: it times updates, and holds what the proof assumes of the arithmetic
 against the device (rows of a batch do not touch each other; sums of integers are exact).
@@ -26,13 +26,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from dp_cgan_check import check
-from utility import commit, how_to_train, measure
-from utility_curator import serving, spent_epsilon, steward
-from utility_job import Job, OutOfTimeError, run
 
 from analyst.evaluation.classifier import PAPER_CLASSIFIERS
 from analyst.recipes import Recipe
+from benchmarks.dp_cgan_check import check
+from benchmarks.utility import commit, how_to_train, measure
+from benchmarks.utility_curator import serving, spent_epsilon, steward
+from benchmarks.utility_job import Job, OutOfTimeError, run
 
 AFTER_MINUTES = 10.0  # for samples and classifiers, after the training's time
 

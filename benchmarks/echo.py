@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import grpc
 import numpy as np
@@ -61,13 +62,14 @@ def echo(
         trust = grpc.ssl_channel_credentials(tls.authority.read_bytes())
         channel = grpc.secure_channel(target, trust, options=_OPTIONS)
     requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-    replies = channel.stream_stream(_METHOD)(iter(requests.get, None))
+    answers: Any = channel.stream_stream(_METHOD, None, None)(iter(requests.get, None))
+    replies: Iterator[bytes] = answers
 
     pixels = np.frombuffer(message[: len(message) // 4 * 4], "<f4").copy()
 
     def round_trip() -> object:
         requests.put(pixels.tobytes() if reads else message)
-        reply: bytes = next(replies)
+        reply = next(replies)
         if not reads:
             return reply
         numbers, gradient = np.frombuffer(reply, "<i4"), np.empty(reply_bytes // 4, np.float32)

@@ -43,6 +43,6 @@ def _nothing_ahead(self: PrivateRecords, *arguments: object) -> None:
 
 if __name__ == "__main__":
     DpSinkhorn.gradient = _hollow_gradient  # type: ignore[method-assign]
-    PrivateRecords.poisson_batch = _hollow_batch  # type: ignore[method-assign]
-    PrivateRecords.draw_ahead = _nothing_ahead  # type: ignore[method-assign]
+    PrivateRecords.poisson_batch = _hollow_batch  # type: ignore[method-assign, assignment]
+    PrivateRecords.draw_ahead = _nothing_ahead  # type: ignore[method-assign, assignment]
     sys.exit(main())

@@ -24,6 +24,7 @@ from analyst.client import Barrier, Run
 from benchmarks.rows import ROOT
 from curator.administration.add_dataset import add_dataset
 from curator.folder import CuratorFolder, initialise
+from curator.privacy.adjacency import Relation, Unit
 from curator.privacy.facts import DatasetFacts
 
 _READY = re.compile(r"grpc \S+:(\d+) ")
@@ -192,8 +193,8 @@ def facts(shape: Shape) -> DatasetFacts:
         max_size=shape.num_records + 1000,
         sampling_rate=shape.sampling_rate,
         capacity=shape.capacity,
-        relation="add-or-remove",
-        unit="record",
+        relation=Relation.ADD_OR_REMOVE,
+        unit=Unit.RECORD,
         epsilon=20.0,
         delta=1e-6,
     )

@@ -4,7 +4,7 @@ Every row has a curator and a budget of its own, so its epsilon is that of this 
 epsilon in a row is read from the curator's ledger, never from the recipe. Classifiers learn on the
 synthetic images only; the real test set chooses nothing.
 
-    python benchmarks/utility.py --recipe embedding-mnist-10 --seeds 0 1 2 --data DIR \
+    python -m benchmarks.utility --recipe embedding-mnist-10 --seeds 0 1 2 --data DIR \
         --device cuda --offline --minutes 8 --out results
 
 DIR holds mnist.npz and fashion_mnist.npz with the arrays x_train, y_train, x_test and y_test; the
@@ -29,9 +29,6 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from utility_curator import serving, spent_epsilon, steward, test_file
-from utility_job import ROOT, Job, OutOfTimeError, run
-
 from analyst.errors import RecipeError
 from analyst.evaluation.assess import assess
 from analyst.evaluation.charts import sample_grid
@@ -39,6 +36,8 @@ from analyst.evaluation.classifier import PAPER_CLASSIFIERS
 from analyst.evaluation.image_file import load_images, save_images
 from analyst.evaluation.sample import sample_run
 from analyst.recipes import Recipe
+from benchmarks.utility_curator import serving, spent_epsilon, steward, test_file
+from benchmarks.utility_job import ROOT, Job, OutOfTimeError, run
 
 
 def train(job: Job, recipe: Recipe) -> None:
@@ -156,13 +155,15 @@ def commit() -> str:
 
 def finish_side_by_side(jobs: list[Job], words: list[str], deadline: float) -> int:
     """Run each job in a process of its own, some at a time; return the worst exit code."""
-    waiting, running, worst = list(jobs), {}, 0
+    waiting, worst = list(jobs), 0
+    running: dict[str, subprocess.Popen[bytes]] = {}
     while waiting or running:
         while waiting and len(running) < jobs[0].arguments.parallel:
             job = waiting.pop(0)
             minutes = str((deadline - time.monotonic()) / 60)
             one = ("--parallel", "1", "--seeds", str(job.seed), "--minutes", minutes)
-            command = [sys.executable, __file__, *words, *one, "--recipe", job.recipe]
+            program = (sys.executable, "-m", "benchmarks.utility")
+            command = [*program, *words, *one, "--recipe", job.recipe]
             running[job.name] = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         for name, process in list(running.items()):
             code = process.poll()

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 from sklearn.datasets import load_digits
-from utility_job import ROOT, Job, stop
 
 from analyst.recipes import Recipe
+from benchmarks.utility_job import ROOT, Job, stop
 from curator.administration.open_ledger import open_ledger_reader
 from curator.cli import main as curator
 from curator.config import load_config

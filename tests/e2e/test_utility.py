@@ -16,7 +16,7 @@ pytestmark = pytest.mark.e2e
 
 def _utility(out: Path, *options: str) -> subprocess.CompletedProcess[str]:
     command = [
-        *(sys.executable, str(ROOT / "benchmarks" / "utility.py"), "--out", str(out)),
+        *(sys.executable, "-m", "benchmarks.utility", "--out", str(out)),
         *("--recipe", "embedding-digits", "--count", "100", "--classifiers", "logistic"),
         *("--set", "training.steps=30", "--set", "session.checkpoint_every=5"),
     ]
