@@ -73,7 +73,8 @@ def plan_run(
     Raises:
         UnknownDataset: If there is no such data set.
         MalformedRequest: If a parameter is not valid, or a step is too large for this curator.
-        PolicyRefused: If the data set's declarations or the steward's policy forbid it.
+        BeyondDeclaration: If the data set was not declared for so much.
+        PolicyRefused: If the steward's policy forbids it.
     """
     facts = context.served(request.dataset).facts
     limits = Limits.of(context, caller, request.dataset, policy)

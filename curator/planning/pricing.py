@@ -11,7 +11,7 @@ from typing import Self
 
 from curator.accounting.cost import Cost, event_cost
 from curator.accounting.rule import BudgetRule
-from curator.errors import MalformedRequest
+from curator.errors import MalformedRequest, PolicyRefused
 from curator.ledger.ledger import NOTHING, Account, DatasetState, DatasetStatus
 from curator.mechanisms.base import ServedMechanism
 from curator.privacy.budget import Budget
@@ -77,6 +77,14 @@ class Limits:
             obstacle=_obstacle(context, caller, state, policy),
         )
 
+    def allow(self, mechanism: ServedMechanism) -> bool:
+        """Return whether the steward's policy allows a mechanism with its parameters."""
+        try:
+            self.policy.check_mechanism(mechanism.name, mechanism)
+        except PolicyRefused:
+            return False
+        return True
+
     def affordable_steps(self, price: Price) -> int:
         """Return the most steps that a run may declare; 0 when not even the first is affordable."""
         return self.by_policy(price, self.by_share(price, self.by_budget(price)))
@@ -103,6 +111,11 @@ class Limits:
     def epsilon_after(self, price: Price, num_steps: int) -> float:
         """Return the data set's epsilon with the run's whole cost, by the ledger's rule."""
         return self.rule.spent_epsilon(self.reserved + price.times(num_steps))
+
+    @staticmethod
+    def share_after(share: Account, price: Price, num_steps: int) -> float:
+        """Return the epsilon of an analyst's share with the run's whole cost, measured alone."""
+        return share.rule.spent_epsilon(share.reserved + price.times(num_steps))
 
     def steps_to(self, price: Price, epsilon: float) -> int:
         """Return the most steps that bring the data set's total to an epsilon.
@@ -145,6 +158,8 @@ def _obstacle(context: Context, caller: Caller, state: DatasetState, policy: Ste
     """Return why the caller could open no run on a data set now; empty if it could."""
     if state.status is not DatasetStatus.ACTIVE:
         return f"the data set is {state.status} by the steward"
+    if not context.served(state.registration.name).is_in_service:
+        return "the data set is out of service until the steward has restored its stored images"
     mine = context.ledger.open_runs(analyst=caller.name)
     here = sum(run.dataset == state.registration.name for run in mine)
     for count, most in ((here, policy.max_open_runs), (len(mine), context.max_open_runs)):
