@@ -132,13 +132,18 @@ class CuratorFolder:
         """Where the private states of open runs are kept."""
         return self.root / "states"
 
+    @property
+    def is_made(self) -> bool:
+        """Whether it is a curator's folder, which may be served."""
+        return self.config.exists() and self.tls.certificate.exists()
+
     def require(self) -> None:
         """Check that the folder was initialised.
 
         Raises:
             NotInitialised: If it was not.
         """
-        if not self.config.exists() or not self.tls.certificate.exists():
+        if not self.is_made:
             made = shlex.join(["curator", "init", str(self.root)])
             msg = f"{self.root} is not a curator's folder: first run: {made}"
             raise NotInitialised(msg)

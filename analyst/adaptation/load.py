@@ -11,12 +11,7 @@ from analyst.recipes.load import RecipeBook, load_recipe, table_of
 from analyst.recipes.mechanisms import ADAPTATION
 from analyst.recipes.schema import Recipe
 
-_BOOK = RecipeBook(
-    "analyst.adaptation",
-    AdaptationRecipe,
-    noun="adaptation recipe",
-    remedy="The recipes that come with this package state every key.",
-)
+_BOOK = RecipeBook("analyst.adaptation", AdaptationRecipe, noun="adaptation recipe")
 adaptation_recipes, load_adaptation, adaptation_text = _BOOK.names, _BOOK.load, _BOOK.text
 adaptation_from_dict, adaptation_to_dict = _BOOK.from_dict, _BOOK.to_dict
 

@@ -66,10 +66,12 @@ def download(
 
     check_output(out, force=force)  # before anything is charged
     progress = Progress(sys.stderr, quiet=task.screen.quiet)
+    recipe = None
+    if released.recipe is not None:
+        recipe = load_recipe(released.recipe, options.overrides())
     with task.connect(access.one()) as barrier:
         run_id = released.run
-        if released.recipe is not None:
-            recipe = load_recipe(released.recipe, options.overrides())
+        if recipe is not None:
             run_id = open_for_release(barrier, recipe, progress)
         embedding = fetch(cast("ReleasingCurator", barrier), str(run_id), out, force=force)
     classes, width = embedding.sums_KR.shape

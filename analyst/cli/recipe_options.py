@@ -6,6 +6,8 @@ import sys
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
+import typer
+
 from analyst.cli.options import Command, option
 
 Assignments = Annotated[
@@ -50,7 +52,11 @@ class RecipeCommand(Command):
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read a command line, with every old option as the --set that it means."""
+        """Read a command line, with every old option as the --set that it means.
+
+        Raises:
+            TyperException: If it is not understood.
+        """
         known = {name for one in self.get_params(ctx) for name in one.opts}
         found: list[str] = []
         old: list[str] = []
@@ -73,4 +79,24 @@ class RecipeCommand(Command):
             sys.stderr.write(
                 f"note: options that go with the next release, and what to use: {'; '.join(old)}\n"
             )
-        return super().parse_args(ctx, [*found, *rest])
+        try:
+            return super().parse_args(ctx, [*found, *rest])
+        except typer.TyperException as mistake:
+            if not ctx.resilient_parsing:
+                _name_keys(mistake)
+            raise
+
+
+def _name_keys(mistake: Any) -> None:
+    """Say of an option that there is not which keys of a recipe it may stand for."""
+    if getattr(mistake, "possibilities", None) is None:
+        return
+    from analyst.recipes.keys import keys_by_section  # pydantic
+    from analyst.recipes.mistakes import did_you_mean, keys_like
+
+    key = mistake.option_name.lstrip("-").replace("-", "_")
+    meant = list(keys_like(key, keys_by_section()))
+    is_key = any(one.endswith(f".{key}") for one in meant)
+    if is_key or not mistake.possibilities:  # else an option is nearer
+        mistake.possibilities = None
+        mistake.message += did_you_mean(f"--set {one}=VALUE" for one in meant)

@@ -80,7 +80,9 @@ def close(task: Task, *, run_id: RunId, access: Access) -> None:
         task.screen.say("all runs are closed; what they did not use went back to the budgets")
         task.screen.answer({"closed": run_id.split("+")})
         return
+    from analyst.reports.runs import close_run
+
     with task.connect(access.one()) as barrier:
-        barrier.resume_run(run_id).close()
-    task.screen.say(f"run {run_id} is closed; what it did not use went back to the budget")
-    task.screen.answer({"closed": [run_id]})
+        before, words = close_run(barrier, run_id)
+    task.screen.say(words)
+    task.screen.answer({"closed": [run_id], "was_closed_already": before})

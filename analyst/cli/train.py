@@ -88,12 +88,17 @@ def _alone(
 ) -> ExitCode:
     from analyst.recipes import load_recipe
     from analyst.reports.budgets import show_refusal as refusal_of
+    from analyst.training.checkpoint import checkpoint_store
     from analyst.training.federation.folder import check_one_run
     from analyst.training.progress import Progress
-    from analyst.training.session import SessionOptions, resume_session, run_session
+    from analyst.training.session import SessionOptions, recipe_of, resume_session, run_session
     from analyst.training.stop import stop_on_signals
 
     check_one_run(start.out)
+    if start.recipe is not None:
+        recipe = load_recipe(start.recipe, overrides)  # what is wrong with it is told at once
+    else:
+        recipe = recipe_of(checkpoint_store(start.out).manifest(), start.out, overrides)
     options = SessionOptions(out=start.out, start_from=start.start_from)
     progress = Progress(sys.stderr, quiet=task.screen.quiet)
     with (
@@ -103,7 +108,6 @@ def _alone(
         if start.recipe is None:
             result = resume_session(barrier, overrides, options, progress, stop)
         else:
-            recipe = load_recipe(start.recipe, overrides)
             result = run_session(barrier, recipe, options, progress, stop)
         code = _say_outcome(task, result, start.out)
         if code is ExitCode.OK and show_refusal:

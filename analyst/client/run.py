@@ -11,6 +11,7 @@ from typing import Final, Self, final
 import torch
 from torch import Tensor
 
+from analyst.client import messages
 from analyst.client.channel import Connection
 from analyst.client.codec import check_graph, decode_gradient, encode_feature_step, encode_step
 from analyst.client.interrupted import InterruptedSteps
@@ -58,6 +59,7 @@ class Run:
         self.close_reason = state.close_reason
         self.certificate = state.certificate
         self._part_bytes = state.part_bytes
+        self.budget = messages.budget(state.budget)  # when the run was opened or resumed
         self.spent_epsilon = state.budget.spent
         self.budget_epsilon = state.budget.epsilon
 

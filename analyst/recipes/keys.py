@@ -66,6 +66,14 @@ def all_keys() -> list[RecipeKey]:
     ]
 
 
+def keys_by_section() -> dict[str, list[str]]:
+    """Return the names of all keys of `analyst train`, in the order of their sections."""
+    found: dict[str, dict[str, None]] = {}
+    for one in all_keys():
+        found.setdefault(one.section, {})[one.key] = None
+    return {section: list(keys) for section, keys in found.items()}
+
+
 def recipe_keys(recipe: Recipe | AdaptationRecipe) -> list[RecipeKey]:
     """Return the keys that one recipe has or may have, in the order of its sections."""
     sections = [one.name for one in fields(recipe) if one.name != "about"]

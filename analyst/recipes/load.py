@@ -9,37 +9,44 @@ import dataclasses
 import json
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
+from copy import deepcopy
 from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
-from typing import Any, Generic, TypeVar, final
+from shlex import quote
+from typing import Any, Final, Generic, TypeVar, final
 
 from pydantic import TypeAdapter, ValidationError
 
 from analyst.documents import DocumentProblem, read_bounded
 from analyst.errors import RecipeError
+from analyst.recipes.keys import keys_by_section
+from analyst.recipes.mistakes import did_you_mean, explain, keys_like
 from analyst.recipes.schema import Recipe
 
 _R = TypeVar("_R")
+_OTHER_RATE: Final = {
+    "sampling_rate": "expected_batch_size",
+    "expected_batch_size": "sampling_rate",
+}
 
 
 @final
 class RecipeBook(Generic[_R]):
     """The recipes of one command: those that come with a package, and files."""
 
-    def __init__(self, package: str, shape: type[_R], *, noun: str, remedy: str) -> None:
+    def __init__(self, package: str, shape: type[_R], *, noun: str) -> None:
         """Take where they are and what validates them.
 
         Args:
             package: Whose `*.toml` have names.
             shape: The shape of a recipe.
             noun: What messages call one.
-            remedy: What helps who stated a key wrongly.
         """
         self._package = package
         self._adapter = TypeAdapter(shape)
         self._noun = noun
-        self._remedy = remedy
 
     def names(self) -> list[str]:
         """Return the names of the recipes that come with the package, sorted."""
@@ -70,10 +77,13 @@ class RecipeBook(Generic[_R]):
             RecipeError: If it does not exist, is not TOML, or a key is unknown, missing or wrong.
         """
         origin = f"recipe '{name_or_file}'"
-        table = table_of(self.text(name_or_file), origin)
-        for key, value in (overrides or {}).items():
-            _put_value(table, key, value)
-        return self.from_dict(table, origin=origin)
+        stated = table_of(self.text(name_or_file), origin)
+        table = with_values(stated, overrides or {})
+        try:
+            return self._validated(table)
+        except ValidationError as error:
+            shown = self._documented(table, name_or_file, stated)
+            raise self._problem(error, table, origin, shown) from None
 
     def from_dict(self, table: Mapping[str, Any], *, origin: str) -> _R:
         """Validate a recipe.
@@ -82,11 +92,43 @@ class RecipeBook(Generic[_R]):
             RecipeError: If a key is unknown, missing or wrong.
         """
         try:
-            return self._adapter.validate_json(json.dumps(table, default=str), strict=True)
+            return self._validated(table)
         except ValidationError as error:
-            lines = _explain(error, table)
-            message = f"{origin} is not valid:\n  " + "\n  ".join(lines)
-            raise RecipeError(message, self._remedy) from None
+            shown = self._likest(table, self.names()[0])
+            raise self._problem(error, table, origin, shown) from None
+
+    def _validated(self, table: Mapping[str, Any]) -> _R:
+        return self._adapter.validate_json(json.dumps(table, default=str), strict=True)
+
+    def _problem(
+        self, error: ValidationError, table: Mapping[str, Any], origin: str, shown: str
+    ) -> RecipeError:
+        """Return what is wrong with a recipe; the keys of `shown` are documented."""
+        lines = explain(error, table, self._adapter.json_schema())
+        return RecipeError(
+            f"{origin} is not valid:\n  {lines}",
+            f"'analyst recipes show {quote(shown)} --keys' lists every key with its meaning.",
+        )
+
+    def _documented(self, table: Mapping[str, Any], name: str, stated: Mapping[str, Any]) -> str:
+        """Return a recipe whose keys can be shown: the named one, unless it is wrong as it stands.
+
+        Args:
+            table: The recipe as it was changed.
+            name: Its name or file.
+            stated: The recipe as the file has it.
+        """
+        if _kind(table) == _kind(stated):
+            with suppress(ValidationError):
+                self._validated(stated)
+                return name
+        return self._likest(table, name if name in self.names() else self.names()[0])
+
+    def _likest(self, table: Mapping[str, Any], otherwise: str) -> str:
+        """Return a recipe of the package for the same mechanism, if there is one."""
+        kind = _kind(table)
+        same = (one for one in self.names() if _kind(tomllib.loads(self.text(one))) == kind)
+        return next(same, otherwise)
 
     def to_dict(self, recipe: _R) -> dict[str, Any]:
         """Return the effective recipe as plain values; `from_dict` reads it back."""
@@ -94,12 +136,7 @@ class RecipeBook(Generic[_R]):
         return table
 
 
-_BOOK = RecipeBook(
-    "analyst.recipes",
-    Recipe,
-    noun="recipe",
-    remedy="'analyst recipes show NAME --keys' lists every key with its meaning.",
-)
+_BOOK = RecipeBook("analyst.recipes", Recipe, noun="recipe")
 list_recipes, load_recipe, recipe_text = _BOOK.names, _BOOK.load, _BOOK.text
 recipe_from_dict, recipe_to_dict = _BOOK.from_dict, _BOOK.to_dict
 
@@ -114,9 +151,7 @@ def with_session(recipe: Recipe, overrides: Mapping[str, Any], *, origin: str) -
     if fixed:
         message = f"a resumed run keeps its recipe; it cannot change {', '.join(fixed)}"
         raise RecipeError(message, "Only 'session' options may differ; or start a new run.")
-    table = recipe_to_dict(recipe)
-    for key, value in overrides.items():
-        _put_value(table, key, value)
+    table = with_values(recipe_to_dict(recipe), overrides)
     return dataclasses.replace(recipe, session=recipe_from_dict(table, origin=origin).session)
 
 
@@ -156,51 +191,34 @@ def _why(error: Exception) -> str:
             return str(error)
 
 
+def _kind(table: Mapping[str, Any]) -> Any:
+    mechanism = table.get("mechanism")
+    return mechanism.get("kind") if isinstance(mechanism, Mapping) else None
+
+
 def _instead_of(name: str, names: list[str]) -> str:
     near = " or ".join(f"'{one}'" for one in get_close_matches(name, names, n=2))
     guess = f"Did you mean {near}? " if near else ""
     return f"{guess}'analyst recipes' lists all; a file's path ends in .toml."
 
 
-def _put_value(table: dict[str, Any], key: str, value: Any) -> None:
-    """Set one key of a recipe's table, in place; of the two ways to give a rate the last one stays.
+def with_values(table: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a recipe's table with other values; of two ways to give a rate the last one stays.
 
     Raises:
-        RecipeError: If it is not SECTION.KEY.
+        RecipeError: If a key is not SECTION.KEY.
     """
-    section, dot, name = key.partition(".")
-    if not dot or not name or "." in name:
-        message = f"'{key}' is not a key of a recipe"
-        raise RecipeError(message, "Write SECTION.KEY, such as optimizer.lr=1e-4.")
-    entry = table.setdefault(section, {})
-    if not isinstance(entry, dict):
-        message = f"'{section}' must be a section"
-        raise RecipeError(message, f"Write [{section}] in the recipe.")
-    if name == "sampling_rate":
-        entry.pop("expected_batch_size", None)
-    if name == "expected_batch_size":
-        entry.pop("sampling_rate", None)
-    entry[name] = value
-
-
-def _explain(error: ValidationError, table: Mapping[str, Any]) -> list[str]:
-    """Return one line per key; what the branches of a union say is joined by 'or'."""
-    kinds = {name: part.get("kind") for name, part in table.items() if isinstance(part, Mapping)}
-    problems: dict[str, list[str]] = {}
-    for item in error.errors(include_url=False):
-        section, *rest = [str(part) for part in item["loc"]] or [""]
-        if rest and rest[0] == kinds.get(section):  # pydantic puts the kind into the path
-            del rest[0]
-        parts = [section, *rest]
-        problems.setdefault(".".join(parts[:2]), []).append(_say(item["type"], item["msg"]))
-    return [f"{path}: {' or '.join(texts)}".removeprefix(": ") for path, texts in problems.items()]
-
-
-def _say(kind: str, message: str) -> str:
-    match kind:
-        case "unexpected_keyword_argument" | "extra_forbidden":
-            return "unknown key"
-        case "missing":
-            return "is missing"
-        case _:
-            return message.removeprefix("Value error, ").replace("Input should", "should")
+    changed = deepcopy(dict(table))
+    for key, value in values.items():
+        section, dot, name = key.partition(".")
+        if not dot or not name or "." in name:
+            meant = did_you_mean(keys_like(key, keys_by_section()))
+            message = f"'{key}' is not a key of a recipe{meant}"
+            raise RecipeError(message, "Write SECTION.KEY, such as optimizer.lr=1e-4.")
+        entry = changed.setdefault(section, {})
+        if not isinstance(entry, dict):
+            message = f"'{section}' must be a section"
+            raise RecipeError(message, f"Write [{section}] in the recipe.")
+        entry.pop(_OTHER_RATE.get(name), None)
+        entry[name] = value
+    return changed

@@ -188,10 +188,13 @@ def rate_of(expected_batch_size: float, facts: SizeFacts) -> float:
     """
     if expected_batch_size > facts.nominal_size:
         message = (
-            f"expected_batch_size {expected_batch_size:g} is more than the data set's nominal "
-            f"{facts.nominal_size:,}"
+            f"mechanism.expected_batch_size {expected_batch_size:g} is more than the data set's "
+            f"nominal {facts.nominal_size:,}"
         )
-        remedy = "Give a smaller --mechanism-expected-batch-size; 'analyst budget' shows the rate."
+        remedy = (
+            "Set a smaller one: --set mechanism.expected_batch_size=N; 'analyst budget' shows the "
+            "largest sampling rate."
+        )
         raise RecipeError(message, remedy)
     return expected_batch_size / facts.nominal_size
 

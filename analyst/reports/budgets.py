@@ -128,6 +128,15 @@ def share_lines(budget: Budget) -> list[str]:
     return [f"your share  epsilon {share.epsilon:g}: {numbers} {alone}"]
 
 
+def reserved_text(budget: Budget) -> str:
+    """Return what open runs hold, before the first step of one that was just opened."""
+    share = budget.share
+    held = f"epsilon {budget.reserved:.4f} of {budget.epsilon:g} with all open runs"
+    if share is not None:
+        held += f", {share.reserved:.4f} of your share of {share.epsilon:g} (counted alone)"
+    return f"reserved: {held}; what the run does not use goes back when it is closed"
+
+
 def explain_refusal(error: BudgetExhausted) -> str:
     """Say in words why the curator refused, from the ledger's public numbers."""
     numbers = error.numbers

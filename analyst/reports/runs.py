@@ -1,4 +1,4 @@
-"""A list of runs, in words and as JSON."""
+"""A list of runs, in words and as JSON; and the end of one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from analyst.facts import RunList, RunSummary
 from analyst.screen import table_text
+from analyst.training.run_source import Curator
 
 _HEADS = ("run", "data set", "mechanism", "opened", "charged", "state")
 _TO_SECONDS = len("2026-01-01T00:00:00")
@@ -49,12 +50,30 @@ def runs_json(found: RunList) -> dict[str, Any]:
     }
 
 
+def close_run(barrier: Curator, run_id: str) -> tuple[bool, str]:
+    """End a run, once: return whether it had ended before, and what to tell its owner."""
+    listed = {run.run_id: run for run in barrier.runs().runs}
+    known = listed.get(run_id)
+    if known is None or known.is_open:
+        barrier.resume_run(run_id).close()  # refuses an id that is nobody's
+    if known is not None and known.is_open:
+        return False, f"run {run_id} is closed; what it did not use went back to the budget"
+    when = "before the runs that 'analyst runs' lists"
+    if known is not None:
+        when = f"{_moment(known.closed_at)} UTC ({known.close_reason.removeprefix('closed ')})"
+    return True, f"run {run_id} was closed already, {when}: nothing was changed"
+
+
+def _moment(at: str) -> str:
+    return at[:_TO_SECONDS].replace("T", " ")
+
+
 def _cells(run: RunSummary) -> tuple[str, ...]:
     return (
         run.run_id,
         run.dataset,
         run.mechanism,
-        run.opened_at[:_TO_SECONDS].replace("T", " "),
+        _moment(run.opened_at),
         "one release" if run.one_release else f"{run.used_steps:,} of {run.num_steps:,} steps",
         "open" if run.is_open else _closed(run.close_reason),
     )

@@ -16,9 +16,12 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
+from analyst.facts import Budget
 from analyst.generators.generator import draw_latents
 from analyst.new_file import write_file
 from analyst.recipes import Recipe
+from analyst.rehearsal import is_rehearsal
+from analyst.reports.budgets import reserved_text
 from analyst.training.checkpoint import Manifest, checkpoint_store
 from analyst.training.grid import save_grid, to_pixels
 from analyst.training.loop import Outcome, Update
@@ -85,6 +88,7 @@ class Outputs:
         self._run = run
         self._trained = trained
         self._progress = progress
+        self._budget: Budget | None = getattr(run, "budget", None)  # of one curator
         self._store = checkpoint_store(out)
         self._metrics = MetricsFile(out / "metrics.jsonl")
 
@@ -92,6 +96,8 @@ class Outputs:
         """Say that the run was opened, and write a checkpoint from before its first step."""
         run, name = self._run, self._trained.dataset["name"]
         self._progress.say(f"opened run {run.run_id}: {run.num_steps:,} steps on '{name}'")
+        if self._budget is not None and not is_rehearsal(name):
+            self._progress.say(reserved_text(self._budget))
         self.save_checkpoint()
         self.event("opened", {"run_id": run.run_id, "num_steps": run.num_steps})
 
@@ -112,7 +118,9 @@ class Outputs:
         """Write what is due after a step."""
         run, trained = self._run, self._trained
         spent = {"spent_epsilon": run.spent_epsilon, "budget_epsilon": run.budget_epsilon}
-        self._progress.update(Position(step=update.step, num_steps=run.num_steps, **spent))
+        share = None if self._budget is None else self._budget.share
+        own = {"share_epsilon": share.epsilon} if share is not None else {}
+        self._progress.update(Position(step=update.step, num_steps=run.num_steps, **spent, **own))
         is_last = update.step == run.num_steps
         if update.gradient_norm == 0 and not is_last:
             return  # nothing was updated

@@ -26,6 +26,7 @@ class Position:
     num_steps: int
     spent_epsilon: float
     budget_epsilon: float
+    share_epsilon: float | None = None
 
 
 @final
@@ -97,10 +98,12 @@ def describe(position: Position, steps_per_s: float) -> str:
     """Return the line: steps, rate, epsilon of the budget, remaining time."""
     left = position.num_steps - position.step
     eta = format_seconds(left / steps_per_s) if steps_per_s else "--:--"
+    share = "" if position.share_epsilon is None else f" (your share: {position.share_epsilon:g})"
     return (
         f"step {position.step:,}/{position.num_steps:,}  "
         f"{100 * position.step / position.num_steps:3.0f}%  {steps_per_s:.1f} steps/s  "
-        f"epsilon {position.spent_epsilon:.3f} of {limit_text(position.budget_epsilon)}  ETA {eta}"
+        f"epsilon {position.spent_epsilon:.3f} of {limit_text(position.budget_epsilon)}{share}  "
+        f"ETA {eta}"
     )
 
 

@@ -85,6 +85,10 @@ def run_session(
         plan = source.plan(facts.name, mechanism.wire_name, parameters)
         # with nothing affordable, one step is asked so that the curator itself refuses
         num_steps = max(1, plan.affordable_steps)
+        progress.say(
+            f"steps = 'all' is {plan.affordable_steps:,} steps, all that budget, share and policy "
+            f"afford now: epsilon {plan.epsilon_after:.4f} in total afterwards; --steps N is fewer"
+        )
     else:
         num_steps = recipe.training.steps
     run = source.open_run(facts.name, mechanism.wire_name, parameters, num_steps=num_steps)

@@ -39,6 +39,10 @@ _NEVER_ASKED: Final = (
 )
 
 
+class DecidedForEver(ValueError):
+    """A decision about a data set on which nothing will be charged again."""
+
+
 def execute(runs: Runs, folder: CuratorFolder, command: Command) -> tuple[str, ...]:
     """Carry a command out.
 
@@ -51,6 +55,7 @@ def execute(runs: Runs, folder: CuratorFolder, command: Command) -> tuple[str, .
         ValueError: If a rule or a number is not valid, or the command cannot follow what was
             decided before.
         NotThere: If there is no such data set or analyst.
+        DecidedForEver: If the data set was retired or erased, and nothing can be allowed on it.
         LedgerUnavailable: If it may not be durable.
     """
     if isinstance(command, Register):
@@ -67,7 +72,10 @@ def execute(runs: Runs, folder: CuratorFolder, command: Command) -> tuple[str, .
             command.favourite,
         )
         return (f"{facts.name} is registered",)
-    known_dataset(runs.ledger, command.dataset)
+    status = known_dataset(runs.ledger, command.dataset).status
+    if status.is_final and isinstance(command, SetShare | SetPolicy | LowerCap):
+        msg = f"'{command.dataset}' is {status} for ever: nothing can be allowed or forbidden on it"
+        raise DecidedForEver(msg)
     if isinstance(command, SetShare):
         check_analyst(folder, command.analyst)
     decision = _decision(runs, command)

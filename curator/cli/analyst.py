@@ -105,9 +105,10 @@ def _hand_over(
         path = make(name, out, ends, certificate=credentials.certificate, force=credentials.force)
     except ValueError as problem:
         raise UsageProblem(str(problem)) from None
+    found = "finds it here until then" if out is None else "looks in the curator's folder only"
     task.screen.tell(
         f"hand {path} to {name} over a safe channel, then remove it here; it cannot be "
-        "shown again, and 'curator doctor' finds what was left in the folder"
+        f"shown again, and 'curator doctor' {found}"
     )
     task.screen.answer({"name": name, "credentials": str(path)})
 

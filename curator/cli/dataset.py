@@ -112,18 +112,24 @@ def policy(task: Task, *, name: Name, folder: Dir, rules: Rules, cleared: Cleare
 
 @command(app, "dataset list --dir /srv/weir", name="list", reads=True)
 def list_all(task: Task, *, folder: Dir) -> None:
-    """List data sets with their public facts."""
+    """List data sets: whether each is in service, and its public facts."""
+    from curator.cli.dataset_lines import NONE_YET, dataset_lines, service_of
     from curator.privacy.facts import DatasetFacts
     from curator.rest.models import Dataset
     from curator.service.steward_policy import StewardPolicy  # torch
 
-    ledger, answers = reader(folder), []
+    ledger, answers, at = reader(folder), [], opened(folder)
     for state in ledger.datasets():
         facts = DatasetFacts.model_validate_json(state.registration.facts_json)
-        answers.append(Dataset.of(facts, StewardPolicy.of(state).rules()))
+        listed = Dataset.of(facts, StewardPolicy.of(state).rules())
+        in_service, words = service_of(state, at)
+        task.screen.show(*dataset_lines(listed, words))
+        served = {"status": state.status, "in_service": in_service, "state": words}
+        answers.append(listed.model_dump() | served)
     ledger.close()
-    task.screen.show(*(answer.model_dump_json() for answer in answers))
-    task.screen.answer([answer.model_dump() for answer in answers])
+    task.screen.answer(answers)
+    if not answers:
+        task.screen.show(NONE_YET)
 
 
 def changed_rules(rules: list[str] | None, cleared: list[str] | None) -> dict[str, object]:
@@ -157,8 +163,14 @@ def _check_confirmed(name: str, confirm: str | None, why: str) -> None:
     Raises:
         UsageProblem: If it was not.
     """
-    if confirm != name:
+    if confirm is None:
         msg = f"{why}: add --confirm {name}"
+        raise UsageProblem(msg)
+    if confirm != name:
+        msg = (
+            f"{why}, and '--confirm {confirm}' is not the name of the data set again: type "
+            f"--confirm {name}"
+        )
         raise UsageProblem(msg)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from curator.cli.command import UsageProblem
 from curator.cli.options import option
 from curator.cli.reading import classes_of, rate, shape_of
+from curator.privacy.budget import MAX_DELTA, MAX_EPSILON, MIN_DELTA
 
 if TYPE_CHECKING:
     from curator.privacy.facts import DatasetFacts
@@ -27,8 +28,15 @@ class Declared:
 
     SECTION: ClassVar = "Public facts"
 
-    epsilon: float = option("Cap over all analysts.", "E", group=_BUDGET, needed=True)
-    delta: float = option("Below 1 / number of people.", "D", group=_BUDGET, needed=True)
+    epsilon: float = option(
+        f"Cap over all analysts: above 0, at most {MAX_EPSILON:g}.", "E", group=_BUDGET, needed=True
+    )
+    delta: float = option(
+        f"Above {MIN_DELTA:g}, at most {MAX_DELTA:g}, and far below 1 / number of people.",
+        "D",
+        group=_BUDGET,
+        needed=True,
+    )
     adjacency: Literal["add-or-remove-one-record", "add-or-remove-one-group"] = option(
         "add-or-remove-one-record, or add-or-remove-one-group: what two neighbouring data "
         "sets differ by; a group is all records of one person.",

@@ -62,5 +62,5 @@ def doctor(
         }
     )
     if ill:
-        msg = f"look at {', '.join(ill)}: what to do stands below each"
+        msg = f"look at {', '.join(ill)}: what to do stands above, under each"
         raise NeedsAttention(msg)

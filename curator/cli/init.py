@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 from shlex import quote
+from typing import TYPE_CHECKING
 
 import typer
 
 from curator.cli.command import Dir, Task, command, opened
 from curator.cli.options import argument
+
+if TYPE_CHECKING:
+    from curator.folder import CuratorFolder
 
 app = typer.Typer()
 key_app = typer.Typer()
@@ -20,22 +24,40 @@ def init(
     *,
     folder: Path = argument("DIR", "The folder to make."),
 ) -> None:
-    """Make a curator's folder, and a ledger; safe to run again."""
-    from curator.config import load_config
-    from curator.folder import initialise
+    """Make a curator's folder, and a ledger; safe to run again.
 
-    made = initialise(folder)
-    config = load_config(made.config)
-    if config.database:
-        from curator.administration.open_ledger import make_database_tables  # SQLAlchemy
+    If it fails, what it made is removed again, and what was there stays.
+    """
+    from curator.folder import CuratorFolder
+    from curator.system.new_file import check_new_folder
+    from curator.system.taken_back import taken_back_on_failure
 
-        make_database_tables(made, config)
+    made = CuratorFolder(folder)
+    check_new_folder(folder)
+    if made.is_made:  # it may be served meanwhile
+        _make(made)
+    else:
+        with taken_back_on_failure(folder):
+            _make(made)
     task.screen.tell(
         f"{made.root} is ready; configuration in {made.config}",
         f"next: curator dataset add NAME SOURCE --dir {quote(str(made.root))} "
         "--epsilon E --delta D ...",
     )
     task.screen.answer({"dir": str(made.root), "config": str(made.config)})
+
+
+def _make(folder: CuratorFolder) -> None:
+    """Make what is missing of a folder and of its ledger."""
+    from curator.config import load_config
+    from curator.folder import initialise
+
+    initialise(folder.root)
+    config = load_config(folder.config)
+    if config.database:
+        from curator.administration.open_ledger import make_database_tables  # SQLAlchemy
+
+        make_database_tables(folder, config)
 
 
 @command(key_app, "key --dir /srv/weir", reads=True)

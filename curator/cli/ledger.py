@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sqlite3
 from contextlib import closing
 from dataclasses import asdict
@@ -34,6 +35,7 @@ _LONGEST_LINE = 1 << 22  # the last one names every data set
 @command(budget_app, "budget --dir /srv/weir", reads=True)
 def budget(task: Task, *, folder: Dir) -> None:
     """Show what is spent and left; works while serving."""
+    from curator.cli.dataset_lines import NONE_YET
     from curator.cli.ledger_lines import budget_answer, statement_lines
 
     ledger, answers = reader(folder), []
@@ -44,7 +46,7 @@ def budget(task: Task, *, folder: Dir) -> None:
     ledger.close()
     task.screen.answer(answers)
     if not answers:
-        task.screen.show("no data set yet: curator dataset add NAME SOURCE ...")
+        task.screen.show(NONE_YET)
 
 
 @command(app, "ledger export --dir /srv/weir --out ledger.jsonl")
@@ -67,15 +69,22 @@ def export(
             for line in lines:  # JSON already, one object a line
                 say(line)
             return
-        count = 0
+        count, last = 0, ""
         with (
             new_file(out, replace=force, mode=0o666) as partial,
             partial.open("w", encoding="ascii") as file,
         ):
             for line in lines:
                 file.write(line + "\n")
-                count += 1
-    task.screen.answer({"out": str(out), "lines": count})
+                count, last = count + 1, line
+    sequence, digest = json.loads(last)["head"]
+    task.screen.tell(
+        f"{out} holds all {sequence:,} entries of the ledger",
+        f"head: entry {sequence}, {digest}",
+        f"next, on any machine: curator ledger verify {shlex.quote(str(out))}",
+    )
+    head = {"sequence": sequence, "digest": digest}
+    task.screen.answer({"out": str(out), "lines": count, "head": head})
 
 
 @command(app, "ledger verify ledger.jsonl", reads=True)

@@ -112,6 +112,19 @@ def open_store(folder: Path) -> StoredImages:
     )
 
 
+def is_stored(folder: Path) -> bool:
+    """Return whether all files of a stored data set are there; whether they are whole is not seen.
+
+    Args:
+        folder: Where `write_store` wrote.
+    """
+    try:
+        version = json.loads((folder / _MANIFEST).read_bytes())["version"]
+    except (OSError, KeyError, TypeError, ValueError):
+        return False
+    return all((folder / name).is_file() for name in _ARRAYS.get(version, ()))
+
+
 def _write_files(partial: Path, images: LabelledImages) -> None:
     """Write the arrays, then the manifest with their checksums."""
     arrays: dict[str, np.ndarray] = {

@@ -45,12 +45,7 @@ def ledger(subject: Subject) -> Finding:
         elif not folder.ledger.exists():
             return fault(f"{where} is missing", _missing(folder), kind=kind)
         elif _has_log(folder) and not subject.is_served:
-            return attention(
-                f"{kind}, {where}: a log of changes lies beside it, and no curator serves",
-                "a command is running, or a process was killed: the next 'curator serve' takes "
-                "the log in and loses nothing",
-                kind=kind,
-            )
+            return _beside_a_log(f"{kind}, {where}", is_busy=subject.is_busy)
         else:
             engine = _file_engine(folder, is_served=subject.is_served)
         return _read(engine, HeadAnchor(folder.head_file(subject.config)), f"{kind}, {where}")
@@ -65,6 +60,21 @@ def ledger(subject: Subject) -> Finding:
             "that it runs and its URL and password are right",
             kind=kind,
         )
+
+
+def _beside_a_log(where: str, *, is_busy: bool) -> Finding:
+    """Return what a log of changes means that nobody who can be asked has open."""
+    if is_busy:
+        return attention(
+            f"{where}: in use by a curator that is starting or stopping, or by a command",
+            "wait for the ready line of 'curator serve', or for the command, then ask again",
+            kind="SQLite",
+        )
+    return attention(
+        f"{where}: a log of changes lies beside it, and no curator serves",
+        "a process was killed: the next 'curator serve' takes the log in and loses nothing",
+        kind="SQLite",
+    )
 
 
 def _missing(folder: CuratorFolder) -> str:

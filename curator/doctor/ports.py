@@ -33,9 +33,10 @@ def ports(subject: Subject) -> Finding:
         wanted["client certificates"] = (grpc.host, grpc.certificate_port)
     found = {name: _held(subject, *where) for name, where in wanted.items()}
     words = [f"{name} {_shown(*wanted[name])} {held}" for name, held in found.items()]
-    words.append("a curator serves this folder" if subject.is_served else "no curator serves it")
+    words.append(_who_serves(subject))
     facts = {
         "serving": subject.is_served,
+        "busy": subject.is_busy,
         "ports": {
             name: {"host": wanted[name][0], "port": wanted[name][1], "held": held}
             for name, held in found.items()
@@ -44,9 +45,21 @@ def ports(subject: Subject) -> Finding:
     said = "; ".join(words)
     if any(held.startswith("cannot") for held in found.values()):
         return fault(said, "choose another host or port in curator.toml", **facts)
+    if subject.is_busy:
+        return attention(
+            said, "wait for the ready line of 'curator serve', then ask again", **facts
+        )
     if _OTHER in found.values() and not subject.is_served:
         return attention(said, "stop what listens there, or choose another port", **facts)
     return well(said, **facts)
+
+
+def _who_serves(subject: Subject) -> str:
+    if subject.is_served:
+        return "a curator serves this folder"
+    if subject.is_busy:
+        return "a curator of this folder is starting or stopping, or a command of it is running"
+    return "no curator serves it"
 
 
 def _shown(host: str, port: int) -> str:
@@ -73,7 +86,7 @@ def _held(subject: Subject, host: str, port: int) -> str:
 def _holder(subject: Subject, host: str, port: int) -> str:
     shown = _certificate_at(reachable(host), port)
     if shown is None:
-        return _UNKNOWN if subject.is_served else _OTHER
+        return _UNKNOWN if subject.is_served or subject.is_busy else _OTHER
     ours = None if subject.folder is None else _own_certificate(subject.folder.tls.certificate)
     return _OURS if shown == ours else _OTHER
 

@@ -9,6 +9,7 @@ from typing import Self
 
 from curator.administration.socket_name import socket_name
 from curator.config import ConfigError, CuratorConfig, load_config
+from curator.doctor.locks import is_locked
 from curator.folder import CuratorFolder
 
 _SECONDS = 2.0
@@ -19,12 +20,14 @@ class Subject:
     """What the checks look at; the folder may be broken, half made or not there.
 
     `config_problem` says why the configuration cannot be read; the defaults stand in for it then.
+    `is_busy`: nobody serves it, and a process holds it, such as a curator that is starting.
     """
 
     folder: CuratorFolder | None
     config: CuratorConfig
     config_problem: str
     is_served: bool
+    is_busy: bool = False
 
     @classmethod
     def of(cls, root: Path | None) -> Self:
@@ -41,11 +44,17 @@ class Subject:
             config = load_config(folder.config)
         except (ConfigError, OSError) as error:
             problem = str(error)
+        is_served = _is_listening(folder.socket)
+        locks = (
+            folder.socket.with_suffix(".lock"),
+            folder.ledger.with_name(f"{folder.ledger.name}.lock"),
+        )
         return cls(
             folder=folder,
             config=config,
             config_problem=problem,
-            is_served=_is_listening(folder.socket),
+            is_served=is_served,
+            is_busy=not is_served and any(map(is_locked, locks)),
         )
 
 

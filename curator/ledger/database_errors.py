@@ -28,7 +28,10 @@ _BY_STATE: Final = {
     "53100": ("the disk of the server is full", "make room there, then run this again"),
     "53300": ("the server has too many connections", "end some, or raise its max_connections"),
     "57P03": ("the server is starting or stopping", "wait until it runs, then run this again"),
-    "28P01": ("the password is wrong", f"correct it in {_URL}; {ENCODE}"),
+    "28P01": (
+        "user or password is wrong, and the server does not say which",
+        f"check that the role exists, and correct either in {_URL}; {ENCODE}",
+    ),
 }
 _BY_TEXT: Final = (
     (("password authentication failed",), *_BY_STATE["28P01"]),

@@ -49,6 +49,9 @@ def database_url(location: str) -> URL:
             f"postgresql://USER:PASSWORD@HOST:PORT/DATABASE; {ENCODE}"
         )
         raise LedgerUnavailable(msg) from None
+    if url.get_backend_name() == "postgres":
+        msg = "the ledger's URL begins with postgres:// and must begin with postgresql://"
+        raise LedgerUnavailable(msg)
     if url.get_backend_name() != "postgresql":
         msg = "a ledger in a database needs a postgresql:// URL"
         raise LedgerUnavailable(msg)

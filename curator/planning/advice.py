@@ -68,6 +68,7 @@ def advice(
     found = [*_refused(planned), *_few(planned), *_sampling(planned)]
     if with_noise and not planned.allowance.facts.rehearsal:
         found += _less_noise(planned, parse) if not found else _more_noise(planned, parse)
+    found += _alone_by_rule(planned)
     return (*found, *_released_once(planned), *_capacity(planned), *_everything(planned))
 
 
@@ -149,9 +150,8 @@ def _less_noise(planned: Planned, parse: Callable[[float], ServedMechanism]) -> 
     cap = allowance.rule.budget.epsilon
     unused = cap - allowance.epsilon_after(planned.price, planned.num_steps)
     if allowance.share is not None:  # measured alone
-        rule, reserved = allowance.share.rule, allowance.share.reserved
-        cap = rule.budget.epsilon
-        after = rule.spent_epsilon(reserved + planned.price.times(planned.num_steps))
+        cap = allowance.share.rule.budget.epsilon
+        after = allowance.share_after(allowance.share, planned.price, planned.num_steps)
         unused = min(unused, cap - after)
     if planned.num_steps < 1 or unused < _MUCH_UNUSED * cap:
         return
@@ -184,11 +184,31 @@ def _capacity(planned: Planned) -> Iterator[str]:
         )
 
 
+def _alone_by_rule(planned: Planned) -> Iterator[str]:
+    """Say that a total above the rule for one run is not what the rule counts."""
+    allowance = planned.allowance
+    rule = allowance.policy.epsilon_rule(allowance.registered)
+    after = allowance.epsilon_after(planned.price, planned.num_steps)
+    if rule is None or not planned.fits or after <= rule.budget.epsilon:
+        return
+    alone = rule.spent_epsilon(planned.price.times(planned.num_steps))
+    yield (
+        f"max_epsilon_per_run {rule.budget.epsilon:g} allows this run: it counts the run alone, by "
+        f"weights of its own, as epsilon {alone:.4f}; epsilon {after:.4f} is the data set's total"
+    )
+
+
 def _everything(planned: Planned) -> Iterator[str]:
     allowance = planned.allowance
     if allowance.facts.rehearsal:
         yield "a rehearsal has no limit: only the real curator says what fits"
         return
+    if allowance.share is not None and planned.fits:
+        mine = allowance.share_after(allowance.share, planned.price, planned.num_steps)
+        yield (
+            f"with this run epsilon {mine:.4f} of your share of "
+            f"{allowance.share.rule.budget.epsilon:g} would be reserved, counted alone"
+        )
     after = allowance.epsilon_after(planned.price, planned.num_steps)
     if planned.fits and after > _NEARLY_ALL * allowance.rule.budget.epsilon:
         yield "this run would reserve all that is left, for every analyst, until it is closed"

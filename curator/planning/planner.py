@@ -73,6 +73,7 @@ class Planner:
     ledger: Ledger
     facts: Callable[[str], DatasetFacts]  # of a data set by its name; raises UnknownDataset
     limits: Limits
+    in_service: Callable[[str], bool] = lambda _: True  # whether all that is stored is sound
     thread: Executor = field(default_factory=_one_at_a_time)  # its memory is used again
 
     def plan(
@@ -91,11 +92,12 @@ class Planner:
         Raises:
             UnknownDataset: If there is no such data set.
             MalformedRequest: If a parameter is not valid, or a step is too large for this curator.
-            PolicyRefused: If the data set's declarations or the steward's policy forbid it.
+            BeyondDeclaration: If the data set was not declared for so much.
+            PolicyRefused: If the steward's policy forbids it.
         """
         facts = self.facts(request.dataset)
-        most = self.limits.max_open_runs
-        allowance = Allowance.of(self.ledger, facts, caller, most, policy)
+        most, sound = self.limits.max_open_runs, self.in_service(facts.name)
+        allowance = Allowance.of(self.ledger, facts, caller, most, policy, in_service=sound)
         _check(request)
 
         def parse(noise_multiplier: float) -> ServedMechanism:

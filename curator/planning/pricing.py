@@ -12,7 +12,7 @@ from typing import Self
 
 from curator.accounting.cost import Cost, event_cost
 from curator.accounting.rule import BudgetRule
-from curator.errors import MalformedRequest
+from curator.errors import MalformedRequest, PolicyRefused
 from curator.ledger.ledger import NOTHING, Account, DatasetState, DatasetStatus, Ledger, RunState
 from curator.mechanisms.base import ServedMechanism
 from curator.privacy.budget import Budget
@@ -61,6 +61,8 @@ class Allowance:
         caller: Caller,
         max_open_runs: int,
         policy: StewardPolicy | None = None,
+        *,
+        in_service: bool = True,
     ) -> Self:
         """Read what one caller may spend of one data set.
 
@@ -70,6 +72,7 @@ class Allowance:
             caller: Who may have a cap of its own.
             max_open_runs: Of one analyst here.
             policy: Instead of the steward's present one, to try another.
+            in_service: Whether nothing that is stored of the data set is damaged.
         """
         account, state = ledger.account(facts.name), ledger.dataset(facts.name)
         policy = policy or StewardPolicy.of(state)
@@ -80,8 +83,22 @@ class Allowance:
             reserved=account.reserved,
             share=ledger.share(facts.name, caller.name),
             policy=policy,
-            obstacle=_obstacle(state, policy, ledger.open_runs(analyst=caller.name), max_open_runs),
+            obstacle=_obstacle(
+                state,
+                policy,
+                ledger.open_runs(analyst=caller.name),
+                max_open_runs,
+                in_service=in_service,
+            ),
         )
+
+    def allow(self, mechanism: ServedMechanism) -> bool:
+        """Return whether the steward's policy allows a mechanism with its parameters."""
+        try:
+            self.policy.check_mechanism(mechanism.name, mechanism)
+        except PolicyRefused:
+            return False
+        return True
 
     def affordable_steps(self, price: Price) -> int:
         """Return the most steps that a run may declare; 0 when not even the first is affordable."""
@@ -109,6 +126,11 @@ class Allowance:
     def epsilon_after(self, price: Price, num_steps: int) -> float:
         """Return the data set's epsilon with the run's whole cost, by the ledger's rule."""
         return self.rule.spent_epsilon(self.reserved + price.times(num_steps))
+
+    @staticmethod
+    def share_after(share: Account, price: Price, num_steps: int) -> float:
+        """Return the epsilon of an analyst's share with the run's whole cost, measured alone."""
+        return share.rule.spent_epsilon(share.reserved + price.times(num_steps))
 
     def steps_to(self, price: Price, epsilon: float) -> int:
         """Return the most steps that bring the data set's total to an epsilon.
@@ -148,7 +170,12 @@ class Allowance:
 
 
 def _obstacle(
-    state: DatasetState, policy: StewardPolicy, mine: Sequence[RunState], max_open_runs: int
+    state: DatasetState,
+    policy: StewardPolicy,
+    mine: Sequence[RunState],
+    max_open_runs: int,
+    *,
+    in_service: bool,
 ) -> str:
     """Return why a caller could open no run on a data set now; empty if it could.
 
@@ -157,9 +184,12 @@ def _obstacle(
         policy: Of the steward.
         mine: The caller's open runs.
         max_open_runs: Of one analyst here.
+        in_service: Whether nothing that is stored of the data set is damaged.
     """
     if state.status is not DatasetStatus.ACTIVE:
         return f"the data set is {state.status} by the steward"
+    if not in_service:
+        return "the data set is out of service until the steward has restored its stored images"
     here = sum(run.dataset == state.registration.name for run in mine)
     for count, most in ((here, policy.max_open_runs), (len(mine), max_open_runs)):
         if most is not None and count >= most:

@@ -108,10 +108,11 @@ def _over_noise(
         ratio = math.pow(_NOISE_SPAN, 2 * part - 1)
         noise = float(f"{min(MOST, max(LEAST, grid.noise_multiplier * ratio)):.4g}")
         try:
-            price = Price.of(parse(noise))
+            mechanism = parse(noise)
         except MalformedRequest:  # more than the mechanism takes
             return
-        affordable = allowance.affordable_steps(price)
+        price = Price.of(mechanism)
+        affordable = allowance.affordable_steps(price) if allowance.allow(mechanism) else 0
         count = 1 if price.step.is_zero else grid.num_steps
         if count is None:
             count = allowance.steps_to(price, grid.epsilon)

@@ -145,14 +145,14 @@ def encode_statement(
 
 
 def encode_run(
-    state: RunState, next_step: int, statement: Statement, certificate: str
+    state: RunState, next_step: int, budget: budget_pb2.BudgetStatement, certificate: str
 ) -> run_pb2.RunState:
     """Encode where a run stands.
 
     Args:
         state: By the ledger.
         next_step: What the holder expects next.
-        statement: Of the run's data set.
+        budget: Of the run's data set, and the share of the run's analyst.
         certificate: Of a closed run, else empty.
     """
     is_open = state.status is RunStatus.OPEN
@@ -165,7 +165,7 @@ def encode_run(
         next_step=next_step,
         used_steps=state.used,
         close_reason=state.close_reason or "",
-        budget=encode_statement(statement),
+        budget=budget,
         certificate=certificate,
         part_bytes=PART_BYTES,
     )

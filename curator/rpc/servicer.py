@@ -173,9 +173,11 @@ class WeirServicer(service_pb2_grpc.WeirServiceServicer):
 
     def _run_state(self, state: RunState, next_step: int) -> run_pb2.RunState:
         statement = report_budget(self._ledger, self._datasets, state.dataset)
+        share = self._ledger.share(state.dataset, state.analyst)
         closed = not state.is_open
         certificate = issue_certificate(self._planner, state, self._signer) if closed else ""
-        return codec.encode_run(state, next_step, statement, certificate)
+        budget = codec.encode_statement(statement, share)
+        return codec.encode_run(state, next_step, budget, certificate)
 
 
 def _seconds_left(context: grpc.ServicerContext) -> float:

@@ -52,7 +52,8 @@ def open_run(service: Service, caller: Caller, request: RunRequest) -> RunState:
         MalformedRequest: If a parameter is not valid, or the key was used for another run.
         BudgetExhausted: If the rest of the budget, or of the caller's share of it, cannot afford
             the declared steps.
-        PolicyRefused: If the data set's declarations or the steward's policy forbid it.
+        BeyondDeclaration: If the data set was not declared for so much.
+        PolicyRefused: If the steward's policy forbids it.
         TooManyRuns: If the caller has too many open runs.
         TooMuchState: If there is no room for what it would keep beside all open runs.
         DatasetPaused: If the steward has paused the data set.

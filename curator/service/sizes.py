@@ -37,8 +37,8 @@ def check_step_size(limits: Limits, mechanism: ServedMechanism) -> None:
     if rows > most:
         limit = "max_samples" if most == limits.max_samples else "max_message_mib"
         msg = (
-            f"a step of {rows} rows is too large here: at most {most} fit; send fewer, or ask the "
-            f"steward to raise limits.{limit}"
+            f"a step of {rows} rows is too large here: at most {most} fit; send fewer (a recipe's "
+            f"mechanism.num_samples), or ask the steward to raise limits.{limit}"
         )
         raise MalformedRequest(msg)
 

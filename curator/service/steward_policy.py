@@ -102,7 +102,7 @@ class StewardPolicy(BaseModel):
             PolicyRefused: With the rule and its number.
         """
         if self.max_steps is not None and opening.num_steps > self.max_steps:
-            _refuse(f"max_steps is {self.max_steps}")
+            _refuse(f"max_steps is {self.max_steps}, and this run declares {opening.num_steps}")
         if self.max_open_runs is not None and open_runs >= self.max_open_runs:
             _refuse(
                 f"max_open_runs is {self.max_open_runs}: close one of yours first "
@@ -143,21 +143,23 @@ class StewardPolicy(BaseModel):
 
     def _problems(self, name: str, mechanism: ServedMechanism) -> Iterator[str]:
         if self.mechanisms is not None and name not in self.mechanisms:
-            yield f"mechanisms are {', '.join(self.mechanisms)}"
+            yield f"mechanisms are {', '.join(self.mechanisms)}, and this is {name}"
         least = self.min_noise_multiplier
         if least is not None and mechanism.least_noise_multiplier < least:
-            yield f"min_noise_multiplier is {least:g}"
+            asked = f"{mechanism.least_noise_multiplier:g}"
+            yield f"min_noise_multiplier is {least:g}, and this run's least is {asked}"
         rows = mechanism.rows_per_step
         if self.max_images is not None and rows is not None and rows > self.max_images:
-            yield f"max_images is {self.max_images}"
+            yield f"max_images is {self.max_images}, and a step of this run has {rows}"
         samples = mechanism.requirements().samples
         if samples is None:
             return
         rate = self.max_sampling_rate
         if rate is not None and samples.rate.exact > SamplingRate.at_least(rate).exact:
-            yield f"max_sampling_rate is {rate:g}"
+            asked = f"{float(samples.rate):.6g}"
+            yield f"max_sampling_rate is {rate:g}, and this run's sampling_rate is {asked}"
         if self.max_capacity is not None and samples.capacity > self.max_capacity:
-            yield f"max_capacity is {self.max_capacity}"
+            yield f"max_capacity is {self.max_capacity}, and this run's is {samples.capacity}"
 
 
 def _refuse(detail: str) -> NoReturn:

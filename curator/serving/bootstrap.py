@@ -189,7 +189,12 @@ def create_curator(
             limits=config.limits,
             telemetry=Telemetry(create_trace(endpoint) if endpoint else None),
         )
-        planner = Planner(ledger=ledger, facts=datasets.facts, limits=config.limits)
+        planner = Planner(
+            ledger=ledger,
+            facts=datasets.facts,
+            limits=config.limits,
+            in_service=datasets.is_in_service,
+        )
         draining = threading.Event()
         tls = None if insecure_loopback else folder.tls
         rpc = create_server(

@@ -243,6 +243,10 @@ class FakeRun:
     def budget_epsilon(self) -> float:
         return self.barrier.dataset.epsilon
 
+    @property
+    def budget(self) -> Budget:
+        return self.barrier.budget("")
+
     def gradient(self, images: Tensor, labels: Tensor) -> Tensor:
         self.barrier.before_gradient(self)
         digest = hashlib.sha256(images.numpy().tobytes()).hexdigest()

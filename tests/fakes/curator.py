@@ -136,7 +136,12 @@ def service(
 
 def planner(ctx: Service) -> Planner:
     runs = ctx.runs
-    return Planner(ledger=runs.ledger, facts=runs.datasets.facts, limits=ctx.limits)
+    return Planner(
+        ledger=runs.ledger,
+        facts=runs.datasets.facts,
+        limits=ctx.limits,
+        in_service=runs.datasets.is_in_service,
+    )
 
 
 def opened(

@@ -136,7 +136,19 @@ def test_a_forgotten_run_is_found_and_closed(
     assert [one["run_id"] for one in found] == [forgotten]
     assert (found[0]["steps"], found[0]["steps_charged"]) == (3, 0)
     assert main(["close", forgotten, *access], connect=connect_to(barrier)) == ExitCode.OK
-    capsys.readouterr()
+    assert f"run {forgotten} is closed; what it did not use" in capsys.readouterr().err
+    assert main(["close", forgotten, *access], connect=connect_to(barrier)) == ExitCode.OK
+    again = capsys.readouterr().err
+    assert again == (
+        f"run {forgotten} was closed already, 2026-01-02 03:04:05 UTC (by the analyst): nothing "
+        "was changed\n"
+    )
+    argv = ["close", forgotten, *access, "--json"]
+    assert main(argv, connect=connect_to(barrier)) == ExitCode.OK
+    assert json.loads(capsys.readouterr().out) == {
+        "closed": [forgotten],
+        "was_closed_already": True,
+    }
     assert main(["runs", "--open", *access], connect=connect_to(barrier)) == ExitCode.OK
     assert capsys.readouterr().out == "no runs\n"
 
@@ -167,7 +179,7 @@ def test_plan_and_budget_charge_nothing(
     ("options", "code", "text"),
     [
         (["--recipe", "nothing"], ExitCode.RECIPE, "no recipe 'nothing'"),
-        ([*SMALL, "--set", "a.b=1"], ExitCode.RECIPE, "a: unknown key"),
+        ([*SMALL, "--set", "a.b=1"], ExitCode.RECIPE, "a: unknown section"),
         (["--resume"], ExitCode.FILES, "no checkpoint"),
         ([*SMALL, "--start-from", "nowhere"], ExitCode.FILES, "there is no run in nowhere"),
         ([*SMALL, "--device", "no-such"], ExitCode.RECIPE, "cannot use the device 'no-such'"),

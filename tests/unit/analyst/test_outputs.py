@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -114,6 +115,8 @@ def test_progress_in_a_log_is_rare_and_the_last_step_is_written() -> None:
 def test_progress_says_all_four_things() -> None:
     line = describe(_position(100), 10.0)
     assert line == "step 100/400   25%  10.0 steps/s  epsilon 1.250 of 10  ETA 0:30"
+    mine = replace(_position(100), share_epsilon=4.0)
+    assert "epsilon 1.250 of 10 (your share: 4)  ETA" in describe(mine, 10.0)
     assert format_seconds(90_061) == "1d 1:01:01"
     assert format_seconds(3_661) == "1:01:01"
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+from analyst.adaptation.load import load_adaptation
 from analyst.errors import RecipeError
 from analyst.recipes import list_recipes, load_recipe, recipe_from_dict, recipe_to_dict
 from analyst.recipes.assignments import key_of_option, read_assignments
@@ -29,23 +30,47 @@ def test_the_recipes_of_the_first_run_are_there() -> None:
 @pytest.mark.parametrize(
     ("overrides", "text"),
     [
-        ({"mechanism.clip": 1}, "mechanism.clip: unknown key"),
-        ({"optimiser.lr": 1}, "optimiser: unknown key"),
-        ({"optimizer.lr": "fast"}, "optimizer.lr: should be a valid number"),
-        ({"optimizer.lr": 0}, "optimizer.lr: should be greater than 0"),
-        ({"mechanism.clip_norm": float("inf")}, "mechanism.clip_norm"),
+        ({"mechanism.clip_nrm": 1}, "of dp-sinkhorn; did you mean mechanism.clip_norm?"),
+        ({"mechanism.lr": 1}, "unknown key of dp-sinkhorn; did you mean optimizer.lr?"),
+        ({"mechanism.num_critics": 1}, "mechanism.num_critics: unknown key of dp-sinkhorn."),
+        ({"optimiser.lr": 1}, "optimiser: unknown section; did you mean optimizer?"),
+        ({"optimizer.lr": "fast"}, "optimizer.lr: must be a number"),
+        ({"optimizer.lr": 0}, "optimizer.lr: must be above 0"),
+        ({"mechanism.clip_norm": float("inf")}, "mechanism.clip_norm: must be a finite number"),
+        ({"mechanism.num_samples": float("inf")}, "mechanism.num_samples: must be a whole number"),
         ({"mechanism.num_debias": 41}, "num_debias must not exceed num_samples"),
-        ({"training.steps": "most"}, "training.steps: "),
-        ({"training.steps": 1.5}, "training.steps: "),
+        ({"training.steps": "most"}, "training.steps: must be a whole number, such as 12 or "),
+        ({"training.steps": 1.5}, "training.steps: must be a whole number"),
         ({"mechanism.kind": "magic"}, "'dp-cgan', 'dp-merf-ae', 'dp-sinkhorn'"),
-        ({"lr": 1}, "'lr' is not a key"),
+        ({"mechanism.kind": "dp-sinkhor"}, "did you mean dp-sinkhorn?"),
+        ({"lr": 1}, "'lr' is not a key of a recipe; did you mean optimizer.lr?"),
+        ({"batch_size": 1}, "did you mean mechanism.expected_batch_size?"),
     ],
 )
 def test_a_wrong_key_is_named(overrides: dict[str, Any], text: str) -> None:
     with pytest.raises(RecipeError) as caught:
         load_recipe("dp-sinkhorn-digits", overrides)
     assert text in str(caught.value)
-    assert caught.value.message.endswith(".")
+    assert caught.value.message.endswith((".", "?"))
+
+
+def test_the_keys_that_are_shown_are_those_of_a_recipe_that_loads(tmp_path: Path) -> None:
+    def shown(name: str, overrides: dict[str, Any]) -> str:
+        with pytest.raises(RecipeError) as refused:
+            load_recipe(name, overrides)
+        return refused.value.remedy.partition(" --keys'")[0].rpartition(" ")[2]
+
+    mistyped = {"optimizer.rl": 1}
+    assert shown("dp-swd-mnist", mistyped) == "dp-swd-mnist"
+    assert shown("dp-swd-mnist", {"mechanism.kind": "magic"}) == "dp-swd-mnist"
+    assert shown("dp-swd-mnist", {"mechanism.kind": "g-pate"}) == "g-pate-digits"
+    own = tmp_path / "own.toml"
+    own.write_text(recipe_text("g-pate-mnist"))
+    assert shown(str(own), mistyped) == str(own)
+    own.write_text(recipe_text("g-pate-mnist").replace("clip_norm", "clip"))
+    assert shown(str(own), {}) == "g-pate-digits"
+    with pytest.raises(RecipeError, match=r"recipes show mnist-to-usps --keys"):
+        load_adaptation("mnist-to-usps", mistyped)
 
 
 @pytest.mark.parametrize("key", ["clip_norm", "noise_multiplier", "expected_batch_size"])

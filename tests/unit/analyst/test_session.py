@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from analyst.errors import CheckpointError, CuratorUnreachable, RecipeError, RunClosed, StepLost
+from analyst.facts import Share
 from analyst.recipes import Recipe
 from analyst.training.checkpoint import checkpoint_store
 from analyst.training.loop import Outcome
@@ -49,6 +50,31 @@ def test_training_converges_to_the_templates(
     assert first.read_bytes() != last.read_bytes()
     assert barrier.accounts["run-0"].closed
     assert templates(barrier.dataset).shape == (10, 1, 8, 8)
+
+
+def test_what_all_steps_cost_is_told_before_the_first(
+    tmp_path: Path,
+    small_recipe: MakeRecipe,
+    screen: io.StringIO,
+    progress: Progress,
+    make_stop: MakeStop,
+) -> None:
+    barrier = FakeBarrier(FakeDataset(epsilon=6.0))
+    barrier.share = Share(epsilon=9.0, spent=0.0, reserved=6.0, remaining=3.0)
+    told: list[str] = []
+
+    def note(_: FakeRun) -> None:
+        told.append(screen.getvalue())
+
+    barrier.before_gradient = note
+    options = SessionOptions(out=tmp_path)
+    run_session(barrier, small_recipe(training__steps="all"), options, progress, make_stop())
+    first, *later = told[0].splitlines()
+    assert first.startswith("steps = 'all' is 6 steps, all that budget, share and policy afford")
+    assert "epsilon 6.0000 in total afterwards" in first
+    assert later[0].startswith("opened run run-0")
+    assert "epsilon 6.0000 of 6 with all open runs, 6.0000 of your share of 9" in later[1]
+    assert "(your share: 9)" in told[1].splitlines()[-1]
 
 
 def test_a_resumed_run_equals_an_uninterrupted_one(

@@ -34,6 +34,65 @@ def test_a_mistyped_option_is_told_from_its_nearest(
 
 
 @pytest.mark.parametrize(
+    ("option", "key"),
+    [
+        ("--lr", "optimizer.lr"),
+        ("--num-critics", "mechanism.num_critics"),
+        ("--noise-multipler", "mechanism.noise_multiplier"),
+        ("--batch-size", "mechanism.expected_batch_size"),
+    ],
+)
+def test_the_short_name_of_a_key_is_told_as_what_sets_it(
+    capsys: pytest.CaptureFixture[str], option: str, key: str
+) -> None:
+    argv = [*TRAIN, "--recipe", "dp-sinkhorn-digits", "--out", "x", option, "1"]
+    assert main(argv) == ExitCode.USAGE
+    assert f"No such option: {option}; did you mean --set {key}=VALUE?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("optimizer.lrr=1", "optimizer.lrr: unknown key; did you mean optimizer.lr?"),
+        ("mechanism.num_samples=many", "mechanism.num_samples: must be a whole number"),
+        ("mechanism.noise_multiplier=inf", "mechanism.noise_multiplier: must be a finite number"),
+        ("mechanism.num_samples=1e9", "mechanism.num_samples: must be a whole number"),
+        ("mechanism.num_samples=0", "mechanism.num_samples: must be at least 1"),
+    ],
+)
+@pytest.mark.parametrize(
+    "command", ["train --out NEW", "plan", "embedding download --out NEW.safetensors"]
+)
+def test_what_is_set_wrongly_is_told_before_a_curator_is_reached(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, setting: str, words: str
+) -> None:
+    def unreachable(_: object) -> FakeBarrier:
+        raise AssertionError
+
+    words_of_command = command.replace("NEW", str(tmp_path / "new")).split()
+    argv = [*words_of_command, *TRAIN[1:], "--recipe", "dp-sinkhorn-digits", "--set", setting]
+    assert main(argv, connect=unreachable) == ExitCode.RECIPE
+    assert words in capsys.readouterr().err
+
+
+def test_what_a_resumed_run_cannot_change_is_told_before_a_curator_is_reached(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def unreachable(_: object) -> FakeBarrier:
+        raise AssertionError
+
+    out = ["--out", str(tmp_path / "run")]
+    barrier = FakeBarrier(FakeDataset(epsilon=6.0))
+    assert main([*TRAIN, *SMALL, *out, "--steps", "2"], connect=connect_to(barrier)) == 0
+    again = [*TRAIN, "--resume", *out]
+    wrong = main([*again, "--set", "session.checkpoint_every=0"], connect=unreachable)
+    assert wrong == ExitCode.RECIPE
+    assert "session.checkpoint_every: must be at least 1" in capsys.readouterr().err
+    assert main([*again, "--set", "optimizer.lr=1"], connect=unreachable) == ExitCode.RECIPE
+    assert "it cannot change optimizer.lr" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("argv", "text"),
     [
         ([], "Missing command"),

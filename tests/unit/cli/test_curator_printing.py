@@ -54,6 +54,16 @@ def test_evidence_and_copies_answer_in_json(
     at = ["--dir", str(folder / "weir")]
     export = answer(capsys, "ledger", "export", *at, "--out", str(tmp_path / "l.jsonl"))
     assert export["lines"] == len((tmp_path / "l.jsonl").read_text().splitlines())
+    again = tmp_path / "a copy.jsonl"
+    assert main(["ledger", "export", *at, "--out", str(again)]) == 0
+    told = capsys.readouterr().out.splitlines()
+    head = export["head"]
+    assert told == [
+        f"{again} holds all {export['lines'] - 2} entries of the ledger",
+        f"head: entry {head['sequence']}, {head['digest']}",
+        f"next, on any machine: curator ledger verify '{again}'",
+    ]
+    assert head["sequence"] == export["lines"] - 2
     (verified,) = answer(capsys, "ledger", "verify", str(tmp_path / "l.jsonl"))
     assert (verified["dataset"], verified["rehearsal"]) == ("cats", False)
     head = answer(capsys, "ledger", "show", *at)["head"]

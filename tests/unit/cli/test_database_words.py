@@ -75,6 +75,29 @@ def test_an_unknown_role_or_database_or_socket_is_named_as_such(server: Server, 
     assert "an option that PostgreSQL does not know" in told(f"{url}&weir=1")
 
 
+@pytest.mark.parametrize("was_there", [False, True])
+def test_an_init_that_fails_leaves_what_was_there(
+    tmp_path: Path, told: Told, *, was_there: bool
+) -> None:
+    place = tmp_path / "deep" / "weir"
+    if was_there:
+        (place / "identity").mkdir(parents=True)
+        (place / "identity" / "note.txt").write_text("mine")
+        (place / "curator.toml").write_text("")
+    before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
+    told(f"mysql://u:{SECRET}@127.0.0.1:1/db", "init", str(place))
+    after = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
+    assert after == before
+
+
+def test_an_init_of_a_folder_that_is_one_takes_nothing_back(tmp_path: Path, told: Told) -> None:
+    place = tmp_path / "weir"
+    assert main(["init", str(place), "--quiet"]) == 0
+    (place / "identity" / "fingerprint.key").unlink()  # made anew, and kept
+    told(f"mysql://u:{SECRET}@127.0.0.1:1/db", "init", str(place))
+    assert (place / "identity" / "fingerprint.key").exists()
+
+
 def test_a_host_or_port_where_nothing_is_is_said(told: Told) -> None:
     pytest.importorskip("psycopg")
     assert "no host of that name" in told(f"postgresql://u:{SECRET}@no-such-host.invalid/db")
@@ -99,6 +122,9 @@ def test_a_password_that_is_not_encoded_is_said_and_not_shown(place: str, told: 
 
 def test_what_is_no_url_is_said(told: Told) -> None:
     assert "write postgresql://USER:PASSWORD@HOST:PORT/DATABASE" in told(SECRET)
+    short = told(f"postgres://u:{SECRET}@127.0.0.1:1/db")
+    assert "begins with postgres:// and must begin with postgresql://" in short
+    assert "needs a postgresql:// URL" in told(f"mysql://u:{SECRET}@127.0.0.1:1/db")
 
 
 @pytest.mark.parametrize("sign", ["/", "#", "?", "%40"])
@@ -111,7 +137,10 @@ def test_what_can_be_told_apart_is_taken(sign: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('FATAL:  password authentication failed for user "weir"', "the password is wrong"),
+        (
+            'FATAL:  password authentication failed for user "weir"',
+            "user or password is wrong",
+        ),
         ("fe_sendauth: no password supplied", "asks for a password"),
         (
             'FATAL:  no pg_hba.conf entry for host "::1", user "weir", no encryption',
@@ -148,7 +177,7 @@ def reload(server: Server) -> None:
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
-        ("local all weir scram-sha-256", "the password is wrong"),
+        ("local all weir scram-sha-256", "user or password is wrong"),
         ("hostssl all weir all scram-sha-256", "?sslmode=require"),
     ],
 )

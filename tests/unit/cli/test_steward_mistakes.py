@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from curator.cli import ExitCode, main
+from curator.privacy.budget import MAX_DELTA, MAX_EPSILON, MIN_DELTA
 from tests.unit.cli.conftest import ADD
 
 
@@ -103,6 +104,24 @@ def test_a_name_that_is_taken_says_so_first_and_how_to_go_on(
     assert "'curator analyst rotate kate' lets it in again" in error
     assert main(["analyst", "rotate", "kat", *at, "--out", str(out)]) == ExitCode.FAILED
     assert "there is no caller 'kat'" in capsys.readouterr().err
+
+
+def test_what_the_doctor_finds_is_what_lies_in_the_folder(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = ["--dir", str(folder / "weir")]
+    assert main(["analyst", "add", "mia", *at]) == 0
+    assert "'curator doctor' finds it here until then" in capsys.readouterr().out
+    elsewhere = ["--out", str(tmp_path / "mia.json")]
+    assert main(["analyst", "rotate", "mia", *at, *elsewhere]) == 0
+    assert "'curator doctor' looks in the curator's folder only" in capsys.readouterr().out
+
+
+def test_the_help_states_what_a_budget_may_be(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dataset", "add", "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"above 0, at most {MAX_EPSILON:g}." in text
+    assert f"Above {MIN_DELTA:g}, at most {MAX_DELTA:g}, and far below 1 / number" in text
 
 
 UNREAD = "患者".encode().decode("ascii", "surrogateescape")  # as a C locale reads an argument

@@ -80,7 +80,7 @@ def test_a_recipe_reads_back_and_counts_its_updates(tmp_path: Path) -> None:
         ({"mechanism__surprise": 1}, "mechanism.surprise: unknown key"),
         ({"training__num_classes": 1}, "training.num_classes"),
         ({"training__source_batch": 39}, "source_batch must be at least"),
-        ({"move__weight": "much"}, "move.weight: should be a valid number"),
+        ({"move__weight": "much"}, "move.weight: must be a number"),
         ({"move__kind": "target"}, "move"),
         ({"session__device": "cuda"}, "session.device"),
     ],

@@ -43,7 +43,7 @@ def test_what_is_not_well_is_exit_code_5(
     assert lines[0] == "ok         first: good"
     assert lines[1].startswith(f"{state} ")
     assert lines[2].endswith("next: mend it")
-    assert "look at second" in printed.err
+    assert "look at second: what to do stands above, under each" in printed.err
     assert main(["doctor", "--quiet"]) == ExitCode.ATTENTION
     assert capsys.readouterr().out.splitlines() == lines[1:]
 

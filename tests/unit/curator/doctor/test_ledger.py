@@ -69,8 +69,11 @@ def test_a_log_that_nobody_takes_in_is_left_alone(folder: CuratorFolder) -> None
         before = contents(folder.root)
         finding = ledger(Subject.of(folder.root))
         assert contents(folder.root) == before
-    assert finding.state is State.ATTENTION
-    assert "log" in finding.words
+        killed = ledger(replace(Subject.of(folder.root), is_busy=False))
+    assert finding.state is killed.state is State.ATTENTION
+    assert "in use by a curator that is starting or stopping" in finding.words
+    assert "wait for the ready line" in finding.next_step
+    assert "a log of changes lies beside it, and no curator serves" in killed.words
 
 
 def test_an_older_copy_is_a_fault(folder: CuratorFolder) -> None:

@@ -14,6 +14,7 @@ from curator.doctor.finding import Finding, State
 from curator.doctor.ports import ports
 from curator.doctor.subject import Subject
 from curator.folder import CuratorFolder, initialise
+from curator.ledger.lock import WriterLock
 
 HERE = "127.0.0.1"
 
@@ -76,6 +77,33 @@ def test_a_program_without_tls_may_be_this_one_while_it_serves(folder: CuratorFo
         served = look(folder, grpc=port, is_served=True)
         assert served.state is State.OK
         assert "perhaps this folder's" in served.words
+
+
+def test_a_curator_that_is_starting_is_told_from_none(folder: CuratorFolder) -> None:
+    """It holds the ledger and its ports, and answers at none of them yet."""
+    with socket.create_server((HERE, 0)) as server:
+        port = server.getsockname()[1]
+    quiet = look(folder, grpc=port)
+    assert "no curator serves it" in quiet.words
+    with bound() as port:
+        lock = WriterLock(folder.ledger.with_name("ledger.sqlite.lock"))
+        try:
+            starting = look(folder, grpc=port)
+        finally:
+            lock.release()
+        assert "no curator" not in starting.words
+        assert "is starting or stopping" in starting.words
+        assert "perhaps this folder's curator" in starting.words
+        assert "wait for the ready line" in starting.next_step
+        assert "held by another program" in look(folder, grpc=port).words
+
+
+@contextmanager
+def bound() -> Iterator[int]:
+    """Hold a port and answer nothing there."""
+    with socket.socket() as server:
+        server.bind((HERE, 0))
+        yield server.getsockname()[1]
 
 
 def test_an_address_of_another_machine_is_a_fault(folder: CuratorFolder) -> None:

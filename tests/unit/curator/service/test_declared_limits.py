@@ -3,6 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from curator.errors import NotPermitted
 from curator.mechanisms.dp_swd import DpSwd, DpSwdSpec
@@ -51,5 +53,22 @@ def test_bounds_below_the_declared_ones_are_refused() -> None:
 @pytest.mark.parametrize("change", [{"sampling_rate": 0.51}, {"capacity": 9}])
 def test_rate_and_capacity_stay_within_the_declared_ones(change: dict[str, object]) -> None:
     records = small_facts()
-    with pytest.raises(NotPermitted, match=f"{next(iter(change))} may be at most"):
+    (key,) = change
+    with pytest.raises(NotPermitted, match=f"mechanism.{key} may be at most") as refused:
         check_policy(mechanism(records, **change), records)
+    assert f"and is {change[key]}" in refused.value.detail
+    assert "policy" not in refused.value.public_message
+    assert "with --set" in refused.value.remedy
+    assert "no steward can allow more" in refused.value.remedy
+
+
+@given(st.integers(1, 70_000), st.floats(1e-6, 1.0))
+def test_the_batch_that_is_said_to_fit_does(nominal_size: int, rate: float) -> None:
+    records = small_facts(nominal_size=nominal_size, max_size=70_000, sampling_rate=rate)
+    if rate == 1:
+        return
+    with pytest.raises(NotPermitted) as refused:
+        check_policy(mechanism(records, sampling_rate=1.0, max_size=70_000), records)
+    most = float(refused.value.detail.partition("size may be at most ")[2].partition(" of ")[0])
+    check_policy(mechanism(records, sampling_rate=most / nominal_size, max_size=70_000), records)
+    assert most >= 0.99999 * rate * nominal_size

@@ -244,6 +244,39 @@ class TestAdvice:
             "no run would be opened now: the data set is paused by the steward"
         )
 
+    def test_a_total_above_the_rule_for_one_run_is_told_with_what_the_rule_counts(
+        self, ctx: Service
+    ) -> None:
+        most = 0.3
+        _set_policy(ctx, max_epsilon_per_run=most)
+        found = plan(ctx, points=1)
+        assert found.fits
+        assert found.epsilon_after > most  # so that the note is needed here
+        (note,) = (line for line in found.advice if line.startswith("max_epsilon_per_run 0.3 all"))
+        alone, after = (float(part.split()[0].strip(";")) for part in note.split("epsilon ")[1:])
+        assert alone <= most
+        assert after == pytest.approx(found.epsilon_after, abs=1e-4)
+        assert _opens(ctx, found.num_steps, found.noise_multiplier)
+        _set_policy(ctx, max_epsilon_per_run=9.9)
+        few = plan(ctx, points=1, num_steps=1, caller=BOB)
+        assert few.epsilon_after < 9.9
+        assert not any("counts the run alone" in line for line in few.advice)
+
+    def test_a_data_set_out_of_service_takes_no_run(self, ctx: Service) -> None:
+        assert plan(ctx, num_steps=2, points=1).fits
+        datasets = ctx.runs.datasets
+        datasets.add(replace(datasets.get(NAME), is_damaged=True))
+        found = plan(ctx, num_steps=2, points=1)
+        assert not found.fits
+        assert found.advice[0].startswith("no run would be opened now: the data set is out of serv")
+
+    def test_a_share_is_told_with_what_the_run_takes_of_it(self, ctx: Service) -> None:
+        assert not any("your share" in line for line in plan(ctx, num_steps=2, points=1).advice)
+        decide(ctx.runs, ShareSet(dataset=NAME, analyst="alice", epsilon=2.0))
+        told = plan(ctx, points=1).advice
+        (note,) = (line for line in told if "of your share of 2 would be reserved" in line)
+        assert 1.5 < float(note.split()[4]) <= 2.0
+
     def test_a_release_that_does_not_fit_is_told_with_which_noise_it_would(
         self, ctx: Service
     ) -> None:
@@ -308,6 +341,27 @@ class TestAdvice:
 
     def test_nothing_is_said_unasked(self, ctx: Service) -> None:
         assert plan(ctx, num_steps=10**7).advice == ()
+
+
+def _opens(ctx: Service, num_steps: int, noise_multiplier: float) -> bool:
+    """Return whether OpenRun takes what a plan says."""
+    parameters = json.dumps(CRITICS | {"noise_multiplier": noise_multiplier})
+    request = RunRequest(
+        dataset=NAME, mechanism="gs-wgan-mean", parameters_json=parameters,
+        num_steps=num_steps, idempotency_key=f"{num_steps}-{noise_multiplier}".rjust(16, "k"),
+    )  # fmt: skip
+    try:
+        return open_run(ctx, ALICE, request).is_open
+    except PolicyRefused:
+        return False
+
+
+def test_a_row_with_less_noise_than_the_policy_allows_does_not_fit(ctx: Service) -> None:
+    _set_policy(ctx, min_noise_multiplier=30.0)
+    rows = plan(ctx, num_steps=1, points=4, axis=Axis.NOISE).points
+    told = {point.noise_multiplier: point.fits for point in rows}
+    assert set(told.values()) == {True, False}
+    assert told == {noise: _opens(ctx, 1, noise) for noise in told}
 
 
 def test_another_policy_is_tried_without_being_set(ctx: Service) -> None:
