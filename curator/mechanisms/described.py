@@ -190,6 +190,8 @@ def read_described(table: Mapping[str, Any], overrides: Mapping[str, Any]) -> De
         stand_ins = {key: _STAND_INS.get(key, _STANDS_IN) for key in lacking}
         try:
             run = _described(table, overrides, stand_ins)
+            if not lacking:
+                return run
         except MissingValue as missing:
             if missing.key in lacking:
                 raise
@@ -199,8 +201,6 @@ def read_described(table: Mapping[str, Any], overrides: Mapping[str, Any]) -> De
             if not lacking:
                 raise
             lacking["else"] = str(problem)
-        if not lacking:
-            return run
         raise ValueError("; ".join(lacking.values()))
 
 
