@@ -52,6 +52,7 @@ class Limits:
     share: Account | None
     policy: StewardPolicy
     obstacle: str  # why no run would be opened now, whatever it costs; empty if there is none
+    is_over: bool = False  # no run will ever be opened again
 
     @classmethod
     def of(
@@ -75,6 +76,7 @@ class Limits:
             share=context.ledger.share(name, caller.name),
             policy=policy,
             obstacle=_obstacle(context, caller, state, policy),
+            is_over=state.status.is_final,
         )
 
     def allow(self, mechanism: ServedMechanism) -> bool:

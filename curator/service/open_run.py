@@ -25,6 +25,7 @@ from curator.service.live_run import LiveRun
 from curator.service.make_release import give_up, make_release
 from curator.service.state_limit import check_state
 from curator.service.step_limit import check_step_size
+from curator.service.steward_decisions import STOPPED
 from curator.service.steward_policy import StewardPolicy
 
 _KEY_LENGTHS = range(16, 129)
@@ -84,14 +85,19 @@ def _declared(context: Context, caller: Caller, request: RunRequest) -> tuple[st
         The run's id, and the run if it is new: its lock is held.
 
     Raises:
+        DatasetPaused: If the steward has paused the data set.
+        DatasetRetired: If the steward has retired or erased it.
         MalformedRequest: If a parameter is not valid, or the key was used for another run.
     """
     context.check_holder()
     dataset = context.served(request.dataset)
     dataset.check_in_service()
+    state = context.ledger.dataset(request.dataset)
+    run_id = _run_id(caller, request.idempotency_key)
+    if state.status in STOPPED and _find(context, run_id) is None:
+        raise STOPPED[state.status]  # first: no other numbers would help
     mechanism = parse_mechanism(request.mechanism, request.parameters_json, dataset.facts.space)
     check_policy(mechanism, dataset.facts)
-    state = context.ledger.dataset(request.dataset)
     policy = StewardPolicy.of(state)
     policy.check_mechanism(request.mechanism, mechanism)
     check_step_size(context, mechanism)
@@ -100,7 +106,7 @@ def _declared(context: Context, caller: Caller, request: RunRequest) -> tuple[st
     except ValueError as error:
         raise MalformedRequest(str(error)) from None
     opening = RunOpening.of_events(
-        run_id=_run_id(caller, request.idempotency_key),
+        run_id=run_id,
         dataset=request.dataset,
         analyst=caller.name,
         mechanism=request.mechanism,
