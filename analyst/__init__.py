@@ -13,6 +13,7 @@ from analyst.lazy import lazily
 
 if TYPE_CHECKING:
     from analyst.client import Barrier, Run, connect
+    from analyst.errors import AnalystError
     from analyst.tune_process import tune_process
 else:
     __getattr__ = lazily(
@@ -23,8 +24,9 @@ else:
                 "Run",
                 "connect",
             ),
+            "analyst.errors": ("AnalystError",),
             "analyst.tune_process": ("tune_process",),
         },
     )
 
-__all__ = ["Barrier", "Run", "connect", "tune_process"]
+__all__ = ["AnalystError", "Barrier", "Run", "connect", "tune_process"]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -21,6 +22,7 @@ FORMAT = "weir-privacy-certificate-1"
 _BANNER = "*** REHEARSAL: this certifies NOTHING about privacy. Do not publish on its strength. ***"
 _EXPORT = "weir-ledger-export-"
 _LONGEST_FIRST_LINE = 1 << 16
+_FINGERPRINT: Final = re.compile("[0-9a-f]{64}")
 _REMEDY = "Ask the curator's steward for the certificate again."
 
 
@@ -122,9 +124,13 @@ def check_certificate(
         fingerprint: Of the curator's key, as the steward told it; capitals and blanks do not count.
 
     Raises:
-        CertificateError: If the file is damaged, was changed, or another key signed it;
-            a `CertificateFileError` if it cannot be read.
+        CertificateError: If the file is damaged, was changed, or another key signed it, or the
+            fingerprint is none; a `CertificateFileError` if it cannot be read.
     """
+    if fingerprint is not None and not _FINGERPRINT.fullmatch(_plain(fingerprint)):
+        msg = f"'{fingerprint}' is not the fingerprint of a key."
+        remedy = "Give it as 'curator key' prints it: SHA256: and 64 digits and letters a to f."
+        raise CertificateError(msg, remedy)
     statement, named = _verify(path, public_key)
     signer = fingerprint_of(named)
     if fingerprint is not None and _plain(fingerprint) != _plain(signer):

@@ -33,13 +33,14 @@ _WORDS: Final = {
     "finite_number": "must be a finite number",
     "greater_than": "must be above {gt}",
     "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be below {lt}",
     "less_than_equal": "must be at most {le}",
     "string_unicode": UNREAD_LETTERS,
     "string_too_short": "must not be empty",
     "too_short": "must not be empty",
     "string_too_long": "must have at most {max_length} characters",
 }
-_LIMITS: Final = {"gt", "ge", "le", "max_length", "expected", "error"}
+_LIMITS: Final = {"gt", "ge", "lt", "le", "max_length", "expected", "error"}
 _NAME_WORDS: Final = (
     "a name has 1 to 64 lower-case letters, digits, dots, dashes and underscores, and begins with "
     "a letter or a digit"

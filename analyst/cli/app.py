@@ -168,7 +168,8 @@ def _words(argv: Sequence[str]) -> str:
 def _report_usage(mistake: typer.TyperException, task: Task, argv: Sequence[str]) -> ExitCode:
     context = getattr(mistake, "ctx", None)
     words = _words(argv) if context is None else context.command_path
-    task.screen.warn(f"error: {mistake.format_message()}")
+    text = mistake.format_message().replace("Value error, ", "").replace("Input should", "must")
+    task.screen.warn(f"error: {text}")
     task.screen.warn(f"what to do: read '{words} --help', then type it again")
     return ExitCode.USAGE
 

@@ -88,7 +88,7 @@ def _alone(
 ) -> ExitCode:
     from analyst.recipes import load_recipe
     from analyst.reports.budgets import show_refusal as refusal_of
-    from analyst.training.checkpoint import checkpoint_store
+    from analyst.training.checkpoint import check_no_run, checkpoint_store
     from analyst.training.federation.folder import check_one_run
     from analyst.training.progress import Progress
     from analyst.training.session import SessionOptions, recipe_of, resume_session, run_session
@@ -96,7 +96,8 @@ def _alone(
 
     check_one_run(start.out)
     if start.recipe is not None:
-        recipe = load_recipe(start.recipe, overrides)  # what is wrong with it is told at once
+        check_no_run(start.out)
+        recipe = load_recipe(start.recipe, overrides)  # what is wrong is told before it is asked
     else:
         recipe = recipe_of(checkpoint_store(start.out).manifest(), start.out, overrides)
     options = SessionOptions(out=start.out, start_from=start.start_from)

@@ -143,7 +143,7 @@ def _words(argv: Sequence[str]) -> str:
 def _report_usage(mistake: typer.TyperException, argv: Sequence[str]) -> ExitCode:
     context = getattr(mistake, "ctx", None)
     words = _words(argv) if context is None else context.command_path
-    text = mistake.format_message().replace("Value error, ", "")
+    text = mistake.format_message().replace("Value error, ", "").replace("Input should", "must")
     sys.stderr.write(f"curator: {text}\ncurator: read '{words} --help', then type it again\n")
     return ExitCode.USAGE
 

@@ -12,10 +12,14 @@ import typer
 
 from curator.cli.command import Task, UsageProblem, command
 from curator.cli.options import Group, argument, flag, option
+from curator.cli.recipe import no_such_recipe
 
 app = typer.Typer(name="accountant", cls=Group, help="Explain what a run costs; needs no folder.")
 
 _MAX_BYTES: Final = 64 * 1024
+_CHANGES_NOTHING: Final = (
+    "note: --favour changes nothing here: any such budget favours this order by default"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,6 +52,7 @@ def explain(
     """
     from curator.accounting.explain import explain as explained  # the accountants
     from curator.accounting.explain_text import explain_lines
+    from curator.accounting.rule import default_favourite
     from curator.mechanisms.described import read_described
 
     overrides = asdict(given)
@@ -59,6 +64,8 @@ def explain(
         why = explained(run, cross_check=cross_check, favourite=favourite)
         task.screen.answer(why.to_json())
         task.screen.show(*explain_lines(why))
+        if favourite == default_favourite(run.budget):
+            task.screen.tell(_CHANGES_NOTHING)
     except ValueError as problem:
         raise UsageProblem(str(problem)) from None
 
@@ -72,6 +79,9 @@ def _table(spec: str) -> dict[str, Any]:
     text, is_toml = spec, False
     if not spec.lstrip().startswith("{"):
         path = Path(spec)
+        if not path.exists():
+            msg = f"{no_such_recipe(spec)}; inline JSON begins with a brace"
+            raise ValueError(msg)
         with path.open("rb") as file:
             content = file.read(_MAX_BYTES + 1)
         text, is_toml = content.decode("utf-8", "replace"), path.suffix != ".json"

@@ -6,6 +6,8 @@ import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from curator.privacy.facts import DatasetFacts
 
 _MAX_BYTES = 64 * 1024
+_RECIPES = ("recipes", "adaptation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +37,40 @@ def mechanism_table(path: str) -> dict[str, Any]:
         UsageProblem: If it is no recipe.
     """
     file = Path(path)
+    if not file.exists():
+        raise UsageProblem(no_such_recipe(path))
     try:
         with file.open("rb") as stream:
             text = stream.read(_MAX_BYTES + 1).decode()
         table = tomllib.loads(text).get("mechanism")
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as problem:
         reason = getattr(problem, "strerror", None) or str(problem)
-        msg = f"cannot read recipe {path}: {reason}; 'analyst recipes NAME > FILE.toml' writes one"
+        msg = f"cannot read recipe {path}: {reason}"
         raise UsageProblem(msg) from None
     if len(text) > _MAX_BYTES or not isinstance(table, dict) or not table.get("kind"):
         msg = f"{path} is no recipe: it has no [mechanism] with a kind"
         raise UsageProblem(msg)
     return table
+
+
+def no_such_recipe(path: str) -> str:
+    """Return that there is no such file, and how one is written, by the name that it may mean."""
+    said = f"cannot read recipe {path}: there is no such file"
+    stem = Path(path).stem
+    near = get_close_matches(stem, _recipe_names(), n=1)
+    if not near:
+        return f"{said}; 'analyst recipes' lists recipes, and 'analyst recipes show' writes one"
+    (name,) = near
+    guess = "" if name == stem else f"did you mean {name}? "
+    return f"{said}; {guess}'analyst recipes show {name} > {name}.toml' writes it"
+
+
+def _recipe_names() -> list[str]:
+    """Return the names of the analyst's recipes, where that package is installed; none is read."""
+    found = find_spec("analyst")
+    places = [] if found is None else [Path(one) for one in found.submodule_search_locations or ()]
+    files = [file for one in places for file in one.glob("*/*.toml")]
+    return sorted(file.stem for file in files if file.parent.name in _RECIPES)
 
 
 def wire_parameters(table: Mapping[str, Any], facts: DatasetFacts) -> Asked:

@@ -33,10 +33,12 @@ def ports(subject: Subject) -> Finding:
         wanted["client certificates"] = (grpc.host, grpc.certificate_port)
     found = {name: _held(subject, *where) for name, where in wanted.items()}
     words = [f"{name} {_shown(*wanted[name])} {held}" for name, held in found.items()]
-    words.append(_who_serves(subject))
+    is_ours = _OURS in found.values()
+    is_coming = not subject.is_served and (subject.is_busy or is_ours)
+    words.append(_who_serves(subject, is_coming=is_coming))
     facts = {
         "serving": subject.is_served,
-        "busy": subject.is_busy,
+        "busy": is_coming,
         "ports": {
             name: {"host": wanted[name][0], "port": wanted[name][1], "held": held}
             for name, held in found.items()
@@ -45,7 +47,7 @@ def ports(subject: Subject) -> Finding:
     said = "; ".join(words)
     if any(held.startswith("cannot") for held in found.values()):
         return fault(said, "choose another host or port in curator.toml", **facts)
-    if subject.is_busy:
+    if is_coming:
         return attention(
             said, "wait for the ready line of 'curator serve', then ask again", **facts
         )
@@ -54,10 +56,10 @@ def ports(subject: Subject) -> Finding:
     return well(said, **facts)
 
 
-def _who_serves(subject: Subject) -> str:
+def _who_serves(subject: Subject, *, is_coming: bool) -> str:
     if subject.is_served:
         return "a curator serves this folder"
-    if subject.is_busy:
+    if is_coming:
         return "a curator of this folder is starting or stopping, or a command of it is running"
     return "no curator serves it"
 

@@ -32,7 +32,8 @@ def decided(state: DatasetState, decision: entries.Decision) -> DatasetState:
         case entries.ShareSet(analyst=analyst, epsilon=epsilon):
             _require(
                 holds=0 < epsilon <= state.rule.budget.epsilon,
-                otherwise="an analyst's share is positive and not above the data set's budget",
+                otherwise="an analyst's share is above 0 and at most the data set's budget of "
+                f"{state.rule.budget.epsilon:g}",
             )
             shares = {**dict(state.shares), analyst: epsilon}
             return replace(state, shares=tuple(sorted(shares.items())))

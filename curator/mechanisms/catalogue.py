@@ -27,6 +27,7 @@ from curator.mechanisms.mean_embedding import MeanEmbedding
 from curator.mechanisms.pate_gan import PateGan
 from curator.mechanisms.specification import Specification, canonical_json
 from curator.privacy.records import ImageSpace
+from curator.validation_errors import in_plain_words
 
 __all__ = [
     "MAX_PARAMETER_BYTES",
@@ -198,8 +199,8 @@ def _describe(invalid: ValidationError) -> str:
     Privacy:
         Reads the request only.
     """
-    problems = invalid.errors(include_url=False, include_context=False, include_input=False)
-    shown = [f"{_path(problem['loc'])}: {problem['msg']}" for problem in problems[:_MAX_PROBLEMS]]
+    problems = invalid.errors(include_url=False, include_input=False)[:_MAX_PROBLEMS]
+    shown = [f"{_path(problem['loc'])}: {in_plain_words(problem)}" for problem in problems]
     return "; ".join(shown)
 
 

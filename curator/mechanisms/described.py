@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
 from typing import Any, Final
 
 from curator.accounting.event_text import EVENTS, lone_event
@@ -28,11 +29,39 @@ _OVERRIDABLE: Final = ("num_steps", "epsilon", "delta", "nominal_size", "dimensi
 _OF_DATASET: Final = ("nominal_size", "dimension", "capacity")
 _LARGEST: Final = 1e18
 _OPTIONS: Final = {
-    "nominal_size": ", or give --nominal-size (that a batch size refers to)",
-    "dimension": ", or give --dimension (pixels and classes of a row)",
-    "capacity": ", or give --capacity (slots of the data set)",
+    "epsilon": "the cap of the data set's budget, which the ledger's rule needs",
+    "delta": "of the same budget",
+    "nominal_size": "the data set's, to which expected_batch_size refers",
+    "dimension": "pixels and classes of a row",
+    "capacity": "rows that a private batch of the data set is padded to",
 }
+_OF_BUDGET: Final = ("epsilon", "delta")
+_STAND_INS: Final = {
+    "epsilon": 1.0,
+    "delta": 1e-5,
+    "nominal_size": 10**9,
+    "dimension": 785,
+    "sampling_rate": 0.5,
+}
+_STANDS_IN: Final[float] = 1 << 16  # a capacity, or whatever else is missing
 _ANY_IMAGE: Final = ImageSpace(channels=1, height=28, width=28, max_level=255, num_classes=10)
+
+
+class MissingValue(ValueError):
+    """A value that a description lacks; the text says where it may be given."""
+
+    def __init__(self, key: str, section: str) -> None:
+        """Name the key.
+
+        Args:
+            key: What is missing.
+            section: Where the description would have it.
+        """
+        where = f"add it to {section}"
+        if key in _OPTIONS:
+            where = f"give --{key.replace('_', '-')} ({_OPTIONS[key]})"
+        super().__init__(f"{key} is missing: {where}")
+        self.key = key
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,11 +82,11 @@ class Description:
         """Return a parameter.
 
         Raises:
-            ValueError: If it is missing.
+            MissingValue: If it is missing.
         """
         if self.parameters.get(key) is None:
-            msg = f'{key} is missing: add it to the table "parameters"' + _OPTIONS.get(key, "")
-            raise ValueError(msg)
+            where = "[mechanism] of the recipe" if self.is_recipe else '"parameters"'
+            raise MissingValue(key, where)
         return self.parameters[key]
 
     def number(self, key: str) -> float:
@@ -84,8 +113,10 @@ class Description:
         """
         if self.parameters.get("sampling_rate") is not None:
             return SamplingRate.at_least(self.number("sampling_rate"))
-        if self.parameters.get("expected_batch_size") is None or not self.number("nominal_size"):
-            msg = "give sampling_rate, or expected_batch_size with nominal_size (--nominal-size)"
+        if self.parameters.get("expected_batch_size") is None:
+            self.need("sampling_rate")
+        if not self.number("nominal_size"):
+            msg = "nominal_size must not be 0"
             raise ValueError(msg)
         share = self.number("expected_batch_size") / self.number("nominal_size")
         return SamplingRate.at_least(share)
@@ -100,7 +131,8 @@ def read_description(table: Mapping[str, Any], overrides: Mapping[str, Any]) -> 
             elsewhere; None is absent.
 
     Raises:
-        ValueError: If something is missing, unknown or out of range; the text names it.
+        MissingValue: If epsilon or delta is missing.
+        ValueError: If something is unknown or out of range; the text names it.
     """
     given = {**_flat(table), **{k: v for k, v in overrides.items() if v is not None}}
     parameters = given["parameters"]
@@ -110,10 +142,9 @@ def read_description(table: Mapping[str, Any], overrides: Mapping[str, Any]) -> 
     num_steps = given.get("num_steps", "all")
     if num_steps != "all":
         check_num_steps(num_steps)
-    for key in ("epsilon", "delta"):
+    for key in _OF_BUDGET:
         if key not in given:
-            msg = f"{key} is missing: give --{key}; a ledger's rule needs the data set's budget"
-            raise ValueError(msg)
+            raise MissingValue(key, "the description")
     shared = {key: given[key] for key in _OF_DATASET if given.get(key) is not None}
     return Description(
         name=str(given.get("mechanism")),
@@ -140,7 +171,7 @@ def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
     if unknown:
         msg = (
             f"unknown: {', '.join(map(str, unknown))[:200]}; what belongs to the mechanism goes "
-            'into the table "parameters"'
+            'into "parameters"'
         )
         raise ValueError(msg)
     return {"parameters": {}, **table}
@@ -150,9 +181,37 @@ def read_described(table: Mapping[str, Any], overrides: Mapping[str, Any]) -> De
     """Return what a described run releases, asked of its mechanism.
 
     Raises:
-        ValueError: If the mechanism is not known, or does not take the parameters.
+        ValueError: If the mechanism is not known or does not take the parameters, or something is
+            missing: the text names all that is.
+        MissingValue: If one thing is missing whatever stands in for it.
     """
-    description = read_description(table, overrides)
+    lacking: dict[str, str] = {}
+    while True:
+        stand_ins = {key: _STAND_INS.get(key, _STANDS_IN) for key in lacking}
+        try:
+            run = _described(table, overrides, stand_ins)
+            if not lacking:
+                return run
+        except MissingValue as missing:
+            if missing.key in lacking:
+                raise
+            lacking[missing.key] = str(missing)
+            continue
+        except ValueError as problem:
+            if not lacking:
+                raise
+            lacking["else"] = str(problem)
+        raise ValueError("; ".join(lacking.values()))
+
+
+def _described(
+    table: Mapping[str, Any], overrides: Mapping[str, Any], stand_ins: Mapping[str, Any]
+) -> DescribedRun:
+    """Return what a described run releases, with numbers in the places of those that it lacks."""
+    shown = {key: value for key, value in stand_ins.items() if key in _OPTIONS}
+    description = read_description(table, {**overrides, **shown})
+    parameters = {key: value for key, value in stand_ins.items() if key not in _OF_BUDGET}
+    description = replace(description, parameters={**description.parameters, **parameters})
     sensitivity, setup, step = _asked(description)
     return DescribedRun(
         mechanism=description.name,
@@ -176,7 +235,9 @@ def _asked(description: Description) -> tuple[str, PrivacyEvent, PrivacyEvent]:
     mechanism = next((one for one in MECHANISMS if one.name == description.name), None)
     if mechanism is None:
         known = sorted([*(one.name for one in EVENTS), *mechanism_names()])
-        msg = f"mechanism: expected one of {', '.join(known)}"
+        near = get_close_matches(description.name, known, n=1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        msg = f"mechanism: expected one of {', '.join(known)}{meant}"
         raise ValueError(msg)
     space = _space(description) if mechanism.prices_by_image else _ANY_IMAGE
     try:

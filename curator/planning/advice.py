@@ -65,6 +65,8 @@ def advice(
         parse: The mechanism with a noise multiplier.
         with_noise: Whether the noise was given, so that less may be advised.
     """
+    if planned.allowance.is_over:
+        return (f"no run will ever be opened again: {planned.allowance.obstacle}",)
     found = [*_refused(planned), *_few(planned), *_sampling(planned)]
     if with_noise and not planned.allowance.facts.rehearsal:
         found += _less_noise(planned, parse) if not found else _more_noise(planned, parse)
@@ -106,10 +108,15 @@ def _few(planned: Planned) -> Iterator[str]:
     if planned.affordable_steps < 1:
         yield "not one step is affordable: more noise or a smaller sampling rate may buy some"
     elif planned.affordable_steps < _FEW_STEPS:
+        steps = _counted(planned.affordable_steps)
         yield (
-            f"at most {planned.affordable_steps:,} steps are affordable, which trains next to "
-            "nothing: more noise or a smaller sampling rate buys more"
+            f"no more than {steps} affordable, which trains next to nothing: more noise or a "
+            "smaller sampling rate buys more"
         )
+
+
+def _counted(num_steps: int) -> str:
+    return "1 step is" if num_steps == 1 else f"{num_steps:,} steps are"
 
 
 def _released_once(planned: Planned) -> Iterator[str]:

@@ -52,6 +52,7 @@ class Allowance:
     share: Account | None
     policy: StewardPolicy
     obstacle: str  # why no run would be opened now, whatever it costs; empty if there is none
+    is_over: bool = False  # no run will ever be opened again
 
     @classmethod
     def of(
@@ -90,6 +91,7 @@ class Allowance:
                 max_open_runs,
                 in_service=in_service,
             ),
+            is_over=state.status.is_final,
         )
 
     def allow(self, mechanism: ServedMechanism) -> bool:

@@ -30,10 +30,10 @@ class Budget:
                 msg = f"{name} must be a number"
                 raise ValueError(msg)  # noqa: TRY004
         if not (0 < self.epsilon <= MAX_EPSILON or self.epsilon == REHEARSAL_EPSILON):
-            msg = f"epsilon must be in (0, {MAX_EPSILON:g}]: beyond that it promises nothing"
+            msg = f"epsilon must be above 0 and at most {MAX_EPSILON:g}: above, it promises nothing"
             raise ValueError(msg)
         if not MIN_DELTA < self.delta <= MAX_DELTA:
-            msg = f"delta must be in ({MIN_DELTA:g}, {MAX_DELTA:g}]"
+            msg = f"delta must be above {MIN_DELTA:g} and at most {MAX_DELTA:g}"
             raise ValueError(msg)
 
 

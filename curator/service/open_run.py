@@ -25,6 +25,7 @@ from curator.service.make_release import give_up, make_release
 from curator.service.runs import Runs
 from curator.service.service import Service
 from curator.service.sizes import check_state, check_step_size
+from curator.service.steward_decisions import STOPPED
 from curator.service.steward_policy import StewardPolicy
 
 _KEY_LENGTHS = range(16, 129)
@@ -85,15 +86,20 @@ def _declared(service: Service, caller: Caller, request: RunRequest) -> tuple[st
         The run's id, and the run if it is new: its lock is held.
 
     Raises:
+        DatasetPaused: If the steward has paused the data set.
+        DatasetRetired: If the steward has retired or erased it.
         MalformedRequest: If a parameter is not valid, or the key was used for another run.
     """
     runs = service.runs
     runs.check_holder()
     dataset = runs.datasets.get(request.dataset)
     dataset.check_in_service()
+    state = runs.ledger.dataset(request.dataset)
+    run_id = _run_id(caller, request.idempotency_key)
+    if state.status in STOPPED and _find(runs.ledger, run_id) is None:
+        raise STOPPED[state.status]  # first: no other numbers would help
     mechanism = parse_mechanism(request.mechanism, request.parameters_json, dataset.facts.space)
     check_policy(mechanism, dataset.facts)
-    state = runs.ledger.dataset(request.dataset)
     policy = StewardPolicy.of(state)
     policy.check_mechanism(request.mechanism, mechanism)
     check_step_size(service.limits, mechanism)
@@ -102,7 +108,7 @@ def _declared(service: Service, caller: Caller, request: RunRequest) -> tuple[st
     except ValueError as error:
         raise MalformedRequest(str(error)) from None
     opening = RunOpening.of_events(
-        run_id=_run_id(caller, request.idempotency_key),
+        run_id=run_id,
         dataset=request.dataset,
         analyst=caller.name,
         mechanism=request.mechanism,

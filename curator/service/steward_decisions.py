@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from curator.errors import CuratorError, DatasetPaused, DatasetRetired
 from curator.ledger.entries import Decision, PolicySet, StatusSet
@@ -12,7 +13,7 @@ from curator.service.runs import Runs
 from curator.service.steward_policy import StewardPolicy
 
 _logger = logging.getLogger(__name__)
-_STOPPED = {
+STOPPED: Final = {
     DatasetStatus.PAUSED: DatasetPaused,
     DatasetStatus.RETIRED: DatasetRetired,
     DatasetStatus.ERASED: DatasetRetired,
@@ -42,7 +43,7 @@ def decide(runs: Runs, decision: Decision) -> DatasetState:
 
 def _follow(runs: Runs, decision: StatusSet) -> None:
     name, status = decision.dataset, decision.status
-    stopped = _STOPPED.get(status)
+    stopped = STOPPED.get(status)
     if stopped is None:
         runs.datasets.stopped.pop(name, None)
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, NoReturn, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -77,7 +78,10 @@ class StewardPolicy(BaseModel):
             name = ".".join(str(part) for part in first["loc"]) or "policy"
             known = ", ".join(StewardPolicy.model_fields)
             is_unknown = first["type"] == "extra_forbidden"
-            what = f"no such rule; there are {known}" if is_unknown else in_plain_words(first)
+            near = get_close_matches(name, StewardPolicy.model_fields, n=1)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            unknown = f"no such rule; there are {known}{meant}"
+            what = unknown if is_unknown else in_plain_words(first)
             msg = f"{name}: {what}"
             raise ValueError(msg) from None
 

@@ -150,7 +150,10 @@ def _check_class(listing: Listing, root: Path, folder: Path) -> None:
         ImageRefused: If it is not one of the classes, or a link that leaves the folder.
     """
     if same_name(folder.name) not in listing.classes:
-        msg = f"not one of --classes {','.join(listing.classes)}: rename or move the folder"
+        msg = (
+            f"not one of --classes {','.join(listing.classes)}: correct --classes, or rename or "
+            "move the folder"
+        )
         raise ImageRefused(msg)
     if not folder.resolve().is_relative_to(root.resolve()):
         msg = "a link that leaves the folder: copy the images into the folder"

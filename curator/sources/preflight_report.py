@@ -65,6 +65,11 @@ def _shape_line(survey: Survey) -> Iterator[str]:
             return  # they are refused
         if channels is not None:
             yield f"all have one shape: --image-shape {channels}x{height}x{width}"
+        return
+    needed = ["--image-shape CxHxW with --resize fit or crop"] * (len(survey.sizes) > 1)
+    needed += ["--convert grey or rgb"] * (len(survey.modes) > 1)
+    if needed:
+        yield f"they have several shapes, and 'dataset add' takes one: add {' and '.join(needed)}"
 
 
 def _remedy_line(survey: Survey) -> Iterator[str]:

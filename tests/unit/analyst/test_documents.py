@@ -75,6 +75,16 @@ def test_the_head_of_the_ledger_is_printed_whole(tmp_path: Path) -> None:
     assert f"entry 7, {'d' * 64}\n" in read_statement(path)
 
 
+@pytest.mark.parametrize("given", ["abc", "SHA256:" + "g" * 64, "", "d" * 63])
+def test_what_is_no_fingerprint_is_told_from_another_curator_s(tmp_path: Path, given: str) -> None:
+    path = tmp_path / "certificate.json"
+    path.write_bytes(signed(STATEMENT))
+    with pytest.raises(CertificateError, match="is not the fingerprint of a key"):
+        check_certificate(path, fingerprint=given)
+    with pytest.raises(CertificateError, match="was signed by another curator"):
+        check_certificate(path, fingerprint="SHA256:" + "d" * 64)
+
+
 @pytest.mark.parametrize("rest", ["", "{}\n" * (1 << 19)], ids=["short", "long"])
 def test_an_export_where_a_certificate_is_wanted_is_named(tmp_path: Path, rest: str) -> None:
     path = tmp_path / "ledger.jsonl"

@@ -75,7 +75,7 @@ def test_what_is_set_wrongly_is_told_before_a_curator_is_reached(
     assert words in capsys.readouterr().err
 
 
-def test_what_a_resumed_run_cannot_change_is_told_before_a_curator_is_reached(
+def test_what_a_folder_does_not_allow_is_told_before_a_curator_is_reached(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def unreachable(_: object) -> FakeBarrier:
@@ -84,6 +84,11 @@ def test_what_a_resumed_run_cannot_change_is_told_before_a_curator_is_reached(
     out = ["--out", str(tmp_path / "run")]
     barrier = FakeBarrier(FakeDataset(epsilon=6.0))
     assert main([*TRAIN, *SMALL, *out, "--steps", "2"], connect=connect_to(barrier)) == 0
+    fresh = [*TRAIN, *SMALL, *out]
+    assert main(fresh, connect=unreachable) == ExitCode.FILES
+    said = capsys.readouterr().err
+    assert "already holds a run. " in said.replace("\n", " ")
+    assert "to go on:" not in said
     again = [*TRAIN, "--resume", *out]
     wrong = main([*again, "--set", "session.checkpoint_every=0"], connect=unreachable)
     assert wrong == ExitCode.RECIPE
@@ -103,7 +108,8 @@ def test_what_a_resumed_run_cannot_change_is_told_before_a_curator_is_reached(
         (["budget"], "give either --curator HOST:PORT or --federation FILE.toml"),
         (["embedding", "download", *TRAIN[1:], "--out", "x"], "give either --run RUN_ID"),
         (["bugdet"], "Did you mean 'budget'?"),
-        (["plan", *TRAIN[1:], *SMALL, "--for-steps", "0"], "'--for-steps'"),
+        (["plan", *TRAIN[1:], *SMALL, "--for-steps", "0"], "'--for-steps': must be greater than"),
+        (["evaluate", "s", "--test", "t", "--classifier", "x"], "'--classifier': 'x' is not one"),
         (["plan", *TRAIN[1:], *SMALL, "--for-epsilon", "nan"], "give a number above 0"),
         (["plan", *TRAIN[1:], *SMALL, "--points", "51"], "'--points'"),
         (["plan", *TRAIN[1:], *SMALL, "--over", "time"], "'--over'"),

@@ -21,6 +21,15 @@ def test_a_share_needs_an_analyst_that_there_is(
         assert f"there is no analyst '{name}'" in capsys.readouterr().err
 
 
+def test_a_share_above_the_budget_is_told_with_the_budget(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = ["--dir", str(folder / "weir")]
+    assert main(["analyst", "add", "nora", *at]) == 0
+    assert main(["dataset", "share", "cats", "nora", *at, "--epsilon", "11"]) != 0
+    assert "at most the data set's budget of 10" in capsys.readouterr().err
+
+
 def test_a_plan_needs_an_analyst_that_there_is(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -62,6 +71,7 @@ def test_a_data_set_that_there_is_not_is_told_to_a_steward(
         (["share", "cats", "Al Ice", "--epsilon", "1"], "analyst: a name has 1 to 64 lower-case"),
         (["pause", "Cats", "--reason", "x"], "dataset: a name has 1 to 64 lower-case letters,"),
         (["pause", "cats", "--reason", ""], "reason: must not be empty"),
+        (["cap", "cats", "--epsilon", "11", "--reason", "x"], "only falls: it is 10 now"),
         (["share", "cats", "alice", "--epsilon", "inf"], "epsilon: must be a finite number"),
         (["policy", "cats", "--set", "max_steps=-5"], "max_steps: must be at least 1"),
         (["policy", "cats", "--set", "max_steps=2.5"], "max_steps: must be a whole number"),
@@ -84,6 +94,9 @@ def test_a_misspelt_part_of_a_rule_is_no_rule(
     at = ["--dir", str(folder / "weir")]
     assert main(["dataset", "policy", "cats", *at, "--set", "noise_multiplier=1"]) != 0
     assert "no such rule; there are mechanisms," in capsys.readouterr().err
+    for mistyped in (["--set", "max_epsilon_per_rn=2"], ["--clear", "max_epsilon_per_rn"]):
+        assert main(["dataset", "policy", "cats", *at, *mistyped]) != 0
+        assert "; did you mean max_epsilon_per_run?" in capsys.readouterr().err
 
 
 def test_a_name_that_is_taken_says_so_first_and_how_to_go_on(

@@ -76,6 +76,10 @@ def test_check_names_the_shape_and_the_options_that_take_what_is_refused(
     check = ["dataset", "check", str(photos), "--image-shape", "1x8x8"]
     assert main(check) == ExitCode.FAILED
     out = capsys.readouterr().out
+    assert main(["dataset", "check", str(photos)]) == ExitCode.FAILED
+    several = capsys.readouterr().out
+    assert "they have several shapes, and 'dataset add' takes one: add --image" in several
+    assert "with --resize fit or crop and --convert grey or rgb" in several
     assert "with --convert grey --resize fit 3 of the 4 refused would be taken" in out
     assert "one shape" not in out
     (photos / "dog" / "f.png").unlink()

@@ -59,6 +59,9 @@ def test_a_free_port_is_free_and_stays_so(folder: CuratorFolder) -> None:
 
 def test_this_folder_s_curator_is_known_by_its_certificate(folder: CuratorFolder) -> None:
     with listening(folder) as port:
+        started_meanwhile = look(folder, grpc=port)
+        assert "is starting or stopping" in started_meanwhile.words
+        assert "no curator" not in started_meanwhile.words
         finding = look(folder, grpc=port, is_served=True)
         assert finding.state is State.OK
         assert f"grpc {HERE}:{port} held by the curator of this folder" in finding.words

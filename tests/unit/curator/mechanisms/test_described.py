@@ -253,6 +253,50 @@ def test_bad_sizes_of_dp_swd_are_refused(key: str, bad: object) -> None:
         read_described(put(put(SWD, "dimension", 64), key, bad), {})
 
 
+def test_all_that_is_missing_is_named_at_once() -> None:
+    recipe = {
+        "mechanism": {"kind": "dp-sinkhorn", "expected_batch_size": 50, **SINKHORN},
+        "training": {"steps": 10},
+    }
+    with pytest.raises(ValueError, match=r"\w") as refused:
+        read_described(recipe, {})
+    told = str(refused.value).split("; ")
+    assert [line.split()[0] for line in told] == ["epsilon", "delta", "nominal_size"]
+    assert all(f"give --{name}" in line for name, line in zip(
+        ("epsilon", "delta", "nominal-size"), told, strict=True))  # fmt: skip
+    with pytest.raises(ValueError, match=r"\w") as refused:
+        read_described({"mechanism": "sampled-sliced-gaussian"}, {"epsilon": 1.0})
+    missing = {line.split()[0] for line in str(refused.value).split("; ")}
+    needed = {"delta", "sampling_rate", "max_size", "capacity", "dimension", "num_projections"}
+    assert missing == {*needed, "noise_multiplier"}
+
+
+@pytest.mark.parametrize(
+    ("table", "where"),
+    [
+        ({"mechanism": {"kind": "dp-sinkhorn"}}, "[mechanism] of the recipe"),
+        ({"mechanism": "dp-sinkhorn"}, '"parameters"'),
+    ],
+)
+def test_a_key_is_called_what_it_is(table: dict[str, Any], where: str) -> None:
+    with pytest.raises(ValueError, match=r"\w") as refused:
+        read_described(table, {"epsilon": 1.0, "delta": 1e-5})
+    assert f"sampling_rate is missing: add it to {where}; " in str(refused.value)
+
+
+def test_a_mistyped_mechanism_or_recipe_is_guessed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ValueError, match="did you mean dp-sinkhorn"):
+        read_described({"mechanism": "dp-sinkhon"}, {"epsilon": 1.0, "delta": 1e-5})
+    for spec, words in (
+        ("dp-sinkhorn-mnst.toml", "did you mean dp-sinkhorn-mnist? "),
+        ("dp-sinkhorn-mnist", "there is no such file; 'analyst recipes show dp-sinkhorn-mnist > "),
+        ("mnist-to-usp", "did you mean mnist-to-usps? "),
+        ("xyzzy", "'analyst recipes' lists recipes"),
+    ):
+        assert cli.main(["accountant", "explain", spec]) == 1
+        assert words in capsys.readouterr().err
+
+
 def test_overflow_is_computed_from_the_declared_sizes() -> None:
     event = read_described(SLICED, {}).step
     assert isinstance(event, SampledSlicedGaussianEvent)
@@ -295,3 +339,9 @@ def test_what_a_budget_favours_affords_more_of_it(
         return steps
 
     assert affordable("--favour", recipe) > affordable()
+    explained = ["accountant", "explain", recipe, *budget, "--favour"]
+    assert cli.main([*explained, recipe]) == 0
+    assert "--favour changes nothing" not in capsys.readouterr().out
+    usual = '{"mechanism": "gaussian", "parameters": {"noise_multiplier": 9}}'
+    assert cli.main([*explained, usual]) == 0
+    assert capsys.readouterr().out.endswith("any such budget favours this order by default\n")

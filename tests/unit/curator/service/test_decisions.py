@@ -12,6 +12,7 @@ from curator.accounting.event_text import event_from_text
 from curator.errors import (
     AllotmentExhausted,
     BudgetExhausted,
+    CuratorError,
     DatasetPaused,
     DatasetRetired,
     PolicyRefused,
@@ -105,6 +106,22 @@ class TestLife:
         with pytest.raises(DatasetRetired):
             opened(ctx, key="b" * 16)
         assert not ctx.runs.ledger.run(run.run_id).is_open
+
+    @pytest.mark.parametrize(
+        ("status", "kind"),
+        [(DatasetStatus.PAUSED, DatasetPaused), (DatasetStatus.ERASED, DatasetRetired)],
+    )
+    def test_that_it_is_stopped_is_said_before_what_else_would_be_refused(
+        self, ctx: Service, status: DatasetStatus, kind: type[CuratorError]
+    ) -> None:
+        known = opened(ctx)
+        set_policy(ctx, max_epsilon_per_run=1e-6, mechanisms=["mean-embedding"])
+        turn(ctx, status)
+        for changes in ({}, {"capacity": 99}, {"noise_multiplier": "much"}):
+            with pytest.raises(kind):
+                opened(ctx, key="b" * 16, **changes)
+        set_policy(ctx)
+        assert opened(ctx).run_id == known.run_id  # the same key finds its run all the same
 
     def test_runs_that_nobody_serves_are_closed_at_their_mark(self, ctx: Service) -> None:
         run = opened(ctx)

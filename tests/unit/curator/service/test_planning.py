@@ -270,6 +270,14 @@ class TestAdvice:
         assert not found.fits
         assert found.advice[0].startswith("no run would be opened now: the data set is out of serv")
 
+    def test_of_a_data_set_that_is_gone_nothing_else_is_advised(self, ctx: Service) -> None:
+        decide(ctx.runs, StatusSet(dataset=NAME, status=DatasetStatus.RETIRED, reason="a test"))
+        found = plan(ctx, changes={"noise_multiplier": 0.01}, points=1)
+        assert not found.fits
+        assert found.advice == (
+            "no run will ever be opened again: the data set is retired by the steward",
+        )
+
     def test_a_share_is_told_with_what_the_run_takes_of_it(self, ctx: Service) -> None:
         assert not any("your share" in line for line in plan(ctx, num_steps=2, points=1).advice)
         decide(ctx.runs, ShareSet(dataset=NAME, analyst="alice", epsilon=2.0))
