@@ -31,7 +31,7 @@ from curator.sanitizer.entropy import OsEntropy
 from curator.sanitizer.prefetched import PrefetchedNoise
 from curator.service.answer_step import StepRequest, release_gradient
 from curator.service.caller import Caller, Role
-from curator.service.in_turn import InTurn
+from curator.service.fair_turns import InTurn
 from curator.service.limits import Limits
 from curator.service.open_run import RunRequest, open_run
 from curator.service.runs import Runs

@@ -89,7 +89,7 @@ def favourite_of_recipe(path: str, facts: DatasetFacts) -> tuple[float, str]:
     from curator.accounting.rule import BudgetRule
     from curator.mechanisms.catalogue import parse_mechanism  # torch
     from curator.privacy.event_numbers import MAX_STEPS
-    from curator.service.declared_limits import check_policy
+    from curator.service.checks import check_policy
 
     table = mechanism_table(path)
     try:

@@ -21,11 +21,9 @@ from curator.planning.table import MOST_POINTS, Axis, Grid, PlanPoint, plan_poin
 from curator.privacy.event_numbers import check_num_steps
 from curator.privacy.facts import DatasetFacts
 from curator.service.caller import Caller
-from curator.service.declared_limits import check_policy
-from curator.service.fair_turns import working_for
-from curator.service.in_turn import InTurn
+from curator.service.checks import check_policy, check_step_size
+from curator.service.fair_turns import InTurn, working_for
 from curator.service.limits import Limits
-from curator.service.sizes import check_step_size
 from curator.service.steward_policy import StewardPolicy
 
 

@@ -39,9 +39,8 @@ from curator.rpc.identity import KnownCallers
 from curator.rpc.server import RpcConfig, RpcServer, create_server
 from curator.sanitizer.entropy import OsEntropy
 from curator.sanitizer.prefetched import PrefetchedNoise
-from curator.service.idle_runs import IdleRuns
-from curator.service.in_turn import InTurn, flush_subnormals
-from curator.service.relinquish_runs import relinquish_runs
+from curator.service.end_runs import IdleRuns, relinquish_runs
+from curator.service.fair_turns import InTurn, flush_subnormals
 from curator.service.response_slot import ResponseSlot
 from curator.service.runs import Runs
 from curator.service.served_datasets import ServedDatasets

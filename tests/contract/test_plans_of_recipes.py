@@ -15,7 +15,7 @@ from curator.errors import PolicyRefused
 from curator.mechanisms.catalogue import mechanism_names, parameter_schema, parse_mechanism
 from curator.mechanisms.specification import canonical_json
 from curator.privacy.facts import DatasetFacts
-from curator.service.declared_limits import check_policy
+from curator.service.checks import check_policy
 from tests.fakes.facts import small_facts
 
 ADAPTATIONS = adaptation_recipes()

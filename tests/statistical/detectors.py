@@ -25,8 +25,8 @@ from curator.privacy.release import FloatBlock, LatticeBlock
 from curator.sanitizer import clipped, summed
 from curator.sanitizer.entropy import OsEntropy
 from curator.service.answer_step import release_gradient
+from curator.service.find_run import resume_run
 from curator.service.live_run import Answer
-from curator.service.resume_run import resume_run
 from tests.fakes.curator import (
     ALICE,
     SINKHORN,

@@ -31,7 +31,7 @@ from curator.sanitizer import averaged
 from curator.sanitizer.entropy import OsEntropy
 from curator.service import find_run
 from curator.service.answer_step import release_gradient
-from curator.service.resume_run import resume_run
+from curator.service.find_run import resume_run
 from tests.fakes.curator import ALICE, CRITICS, memory_ledger, opened, service, step_request
 from tests.fakes.facts import small_facts
 from tests.fakes.noise import NoNoise

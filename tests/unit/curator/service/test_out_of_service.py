@@ -16,8 +16,8 @@ from curator.errors import DatasetOutOfService, RunClosed
 from curator.folder import initialise
 from curator.ledger.records import DatasetRegistration
 from curator.service.answer_step import release_gradient
+from curator.service.find_run import resume_run
 from curator.service.open_run import open_run
-from curator.service.resume_run import resume_run
 from curator.service.served_datasets import ServedDataset
 from curator.service.service import Service
 from curator.serving.load_datasets import load_datasets

@@ -1,7 +1,8 @@
-"""Make the one release of a run: charged first, kept durably before first use, ended when it must.
+"""Make the one release of a run, kept durably before first use, and hand it out again for free.
 
-A release may take a quarter of an hour. Between two batches of records it is asked whether it is
-still wanted, by public causes alone; whatever ends it, the charge stays and it is not made again.
+It is charged first. It may take a quarter of an hour, one of each analyst at a time. Between two
+batches of records it is asked whether it is still wanted, by public causes alone; whatever ends it,
+the charge stays and it is not made again.
 """
 
 from __future__ import annotations
@@ -10,14 +11,26 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
-from curator.errors import CuratorError, DatasetOutOfService, LedgerUnavailable, Refusal, RunClosed
-from curator.ledger.ledger import DatasetStatus
-from curator.ledger.problems import HolderLost
-from curator.mechanisms.base import ReleasedOnceMechanism
+from curator.errors import (
+    CuratorError,
+    DatasetOutOfService,
+    LedgerUnavailable,
+    MalformedRequest,
+    Refusal,
+    RunClosed,
+    Unavailable,
+    UnknownRun,
+)
+from curator.ledger.ledger import DatasetStatus, RunState
+from curator.ledger.problems import HolderAlive, HolderLost
+from curator.mechanisms.base import Kind, ReleasedOnceMechanism
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.records import RecordBatch
-from curator.sanitizer.stored import encode_release
+from curator.privacy.release import Release
+from curator.sanitizer.stored import decode_release, encode_release
+from curator.service.caller import Caller
+from curator.service.find_run import live_run, run_of
 from curator.service.live_run import LiveRun
 from curator.service.runs import Runs
 from curator.state.private_batches import private_batches
@@ -157,3 +170,50 @@ def _keep(runs: Runs, live: LiveRun, payload: bytes) -> None:
         raise _UnwantedError(_CLOSED) from None
     except Refusal:
         raise _UnwantedError(_STOPPED) from None
+
+
+_NONE = "run_id: this run made no release when it opened"
+_MAKING = "the one release of this run is still being made: ask again when it is ready"
+
+
+def download_release(runs: Runs, caller: Caller, run_id: str) -> tuple[RunState, Release]:
+    """Return the one release of a run, the same bytes every time, also after the run is closed.
+
+    Nothing is computed and no private byte is read: the ledger keeps what was released, and kept it
+    only after the charge was durable.
+
+    Args:
+        runs: Of this process.
+        caller: Who asks; only the owner of the run may download.
+        run_id: Which run.
+
+    Returns:
+        The ledger's record of the run, and its release.
+
+    Raises:
+        UnknownRun: If there is none, or it is not the caller's.
+        MalformedRequest: If nothing was released when it opened.
+        Unavailable: If its release is still being made.
+        RunClosed: If its release was lost in a crash, or ended while it was made.
+    """
+    state = run_of(runs.ledger, caller, run_id)
+    if state.analyst != caller.name:
+        raise UnknownRun
+    is_making = runs.setups.is_making(run_id)  # before the look: what is kept ends it
+    payload = runs.ledger.setup_payload(run_id)
+    if payload is not None:
+        return state, decode_release(payload)
+    if is_making:
+        raise Unavailable(_MAKING)
+    if not state.setup_begun:
+        raise MalformedRequest(_NONE)
+    if not state.is_open:
+        msg = f"it has no release ({state.close_reason}); it is never made again for free"
+        raise RunClosed(msg)
+    try:
+        live = live_run(runs, caller, run_id)  # closes it if it was lost with its process
+    except HolderAlive:  # another curator
+        raise Unavailable(_MAKING) from None
+    if live.mechanism.kind is not Kind.RELEASED_ONCE:  # what was charged is a state's
+        raise MalformedRequest(_NONE)
+    raise Unavailable  # it was kept just now
