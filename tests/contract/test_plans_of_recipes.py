@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from analyst.adaptation.load import adaptation_recipes, adaptation_text, load_either
+from analyst.adaptation.recipe import adaptation_recipes, adaptation_text, load_either
 from analyst.recipes.load import list_recipes, recipe_text
 from curator.cli.recipe import wire_parameters
 from curator.errors import PolicyRefused

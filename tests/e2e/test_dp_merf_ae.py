@@ -13,7 +13,7 @@ import analyst
 from analyst.cli import main
 from analyst.embedding.autoencoder import encode
 from analyst.embedding.file import load_embedding
-from analyst.embedding.objective import EmbeddingObjective
+from analyst.embedding.offline import EmbeddingObjective
 from analyst.embedding.sessions import download
 from analyst.errors import AnalystError, RunClosed
 from analyst.evaluation.sample import sample_run

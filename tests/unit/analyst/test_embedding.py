@@ -12,8 +12,7 @@ from safetensors.torch import save_file
 
 from analyst.embedding.file import SavedEmbedding, load_embedding, save_embedding
 from analyst.embedding.maps import feature_map
-from analyst.embedding.objective import EmbeddingObjective, class_means
-from analyst.embedding.offline import OfflineBarrier
+from analyst.embedding.offline import EmbeddingObjective, OfflineBarrier, class_means
 from analyst.embedding.sessions import resume_offline, train_offline
 from analyst.errors import EmbeddingError, OutputExists, RecipeError, RunClosed
 from analyst.generators.generator import ImageShape

@@ -16,11 +16,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
+from analyst.adaptation.networks import DomainClassifier
 from analyst.errors import ImageFileError
 from analyst.evaluation.image_file import load_images
 from analyst.generators.generator import ImageShape
 
-_AT_ONCE = 4096
+_READ_AT_ONCE = 4096
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -62,7 +63,7 @@ def read_public(
     digest.update(data.labels.tobytes())
     levels = torch.from_numpy(data.images)
     size = (shape.height, shape.width) if resized else data.images.shape[2:]
-    images = torch.cat([_pixels(chunk, size) for chunk in torch.split(levels, _AT_ONCE)])
+    images = torch.cat([_pixels(chunk, size) for chunk in torch.split(levels, _READ_AT_ONCE)])
     return PublicImages(
         images_NCHW=images,
         labels_N=torch.from_numpy(data.labels),
@@ -76,3 +77,20 @@ def _pixels(levels_NCHW: Tensor, size: tuple[int, ...]) -> Tensor:
     if pixels_NCHW.shape[2:] != size:
         pixels_NCHW = interpolate(pixels_NCHW, list(size), mode="bilinear", antialias=True)
     return pixels_NCHW.clamp(-1, 1)
+
+
+_AT_ONCE = 1000
+
+
+@torch.no_grad()
+def accuracy(model: DomainClassifier, test: PublicImages) -> float:
+    """Return the accuracy on labelled public images.
+
+    Returns:
+        A share in [0, 1].
+    """
+    right = 0
+    parts = (torch.split(values, _AT_ONCE) for values in (test.images_NCHW, test.labels_N))
+    for images_NCHW, labels_N in zip(*parts, strict=True):
+        right += int((model(images_NCHW).argmax(dim=1) == labels_N).sum())
+    return right / len(test.labels_N)
