@@ -52,7 +52,7 @@ from curator.config import CuratorConfig, GrpcSection, RestSection
 from curator.folder import initialise
 from curator.privacy.budget import Budget
 from curator.privacy.facts import DatasetFacts
-from curator.serving.bootstrap import create_curator
+from curator.process.bootstrap import create_curator
 
 METHODS = ("source", "swd", "dann", "dp-dann", "noiseless", "private")
 

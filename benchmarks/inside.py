@@ -17,15 +17,15 @@ from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.divergences.backend import Backend, choose_backend
 from curator.ledger.anchor import HeadAnchor
+from curator.ledger.datasets_and_runs import DatasetRegistration
 from curator.ledger.ledger import Ledger
 from curator.ledger.memory import MemoryLedger
-from curator.ledger.records import DatasetRegistration
 from curator.ledger.sql_ledger import SqlLedger
 from curator.mechanisms.catalogue import parse_mechanism
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn
 from curator.privacy.adjacency import Adjacency, Relation, Unit
+from curator.privacy.batches import Samples
 from curator.privacy.budget import Budget
-from curator.privacy.records import Samples
 from curator.privacy.release import Release
 from curator.sanitizer.entropy import OsEntropy
 from curator.sanitizer.prefetched import PrefetchedNoise

@@ -40,8 +40,8 @@ from analyst.training.federation.folder import FederationFolder, check_one_run
 from analyst.training.federation.rounds import Combine
 from analyst.training.federation.setup import ConnectMember, FederationSetup, Say
 from analyst.training.loop import Outcome, Stop
-from analyst.training.outputs import Outputs, Trained
 from analyst.training.progress import Progress
+from analyst.training.run_files import Outputs, Trained
 from analyst.training.run_source import Curator, FeatureRun, RunSource
 from analyst.training.session import carry_through
 

@@ -29,8 +29,8 @@ from analyst.training.checkpoint import (
     read_run,
 )
 from analyst.training.loop import Outcome, Stop, train
-from analyst.training.outputs import Outputs, SampleGrids, Trained
 from analyst.training.progress import Progress
+from analyst.training.run_files import Outputs, SampleGrids, Trained
 from analyst.training.run_source import ImageRun, OpenRun, RunSource
 from analyst.training.state import (
     TrainingState,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from curator.ledger.records import DatasetStatus
+from curator.ledger.datasets_and_runs import DatasetStatus
 from curator.validation_errors import first_problem
 
 FORMAT: Final = "datasets-version-1"

@@ -12,8 +12,8 @@ from typing import NoReturn, Protocol, final
 
 from curator.ledger.book import Book, Place, follow
 from curator.ledger.chain import Entry
+from curator.ledger.datasets_and_runs import DatasetState, RunState
 from curator.ledger.problems import ChainBroken
-from curator.ledger.records import DatasetState, RunState
 from curator.ledger.totals import Sums
 
 

@@ -16,9 +16,9 @@ from sqlalchemy import Connection
 from curator.ledger import rows, run_rows
 from curator.ledger.book import Book, Place, check_follows
 from curator.ledger.chain import GENESIS
+from curator.ledger.datasets_and_runs import RunState
 from curator.ledger.problems import ChainBroken
 from curator.ledger.rebuild_check import Watcher, check_shown, refuse
-from curator.ledger.records import RunState
 from curator.ledger.run_rows import RunReader
 
 _NO_RUNS = hashlib.sha256().hexdigest()

@@ -40,9 +40,9 @@ from curator.mechanisms.specification import (
     refuse_beyond,
 )
 from curator.mechanisms.state_size import networks_bytes
+from curator.privacy.batches import ImageSpace, RecordBatch, Samples
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private, Sealed
-from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import Release
 from curator.sanitizer.example_sum import (
     MAX_VALUES,

@@ -48,10 +48,10 @@ from curator.mechanisms.specification import (
     refuse_beyond,
 )
 from curator.mechanisms.state_size import rows_bytes
+from curator.privacy.batches import ImageSpace, RecordBatch, Samples
 from curator.privacy.event_numbers import MAX_DIMENSION
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
-from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import Release
 from curator.sanitizer.example_sum import MAX_VALUES, ExampleBounds, release_example_sum
 from curator.sanitizer.post_process import join_releases, post_process, release_values

@@ -22,7 +22,7 @@ from curator.divergences.student import Answered, student_gradients, student_log
 from curator.divergences.teacher_votes import Questions
 from curator.mechanisms.shard_sizes import network_shape
 from curator.mechanisms.specification import refuse_beyond
-from curator.privacy.records import ImageSpace
+from curator.privacy.batches import ImageSpace
 
 if TYPE_CHECKING:
     from curator.mechanisms.pate_gan import PateGanSpec

@@ -31,8 +31,8 @@ from curator.divergences.progress import told
 from curator.mechanisms.base import StatefulMechanism
 from curator.mechanisms.shard_sizes import NetworkSizes, TrainedShardSpecification
 from curator.mechanisms.shards import Shards, gather_shards
+from curator.privacy.batches import ImageSpace, RecordBatch, Samples
 from curator.privacy.private import Private, Sealed
-from curator.privacy.records import ImageSpace, RecordBatch, Samples
 
 
 @final

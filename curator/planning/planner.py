@@ -6,10 +6,10 @@ from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from curator.accounting.epsilon_alone import pld_epsilon
 from curator.accounting.event_text import event_from_text
 from curator.accounting.events.base import PrivacyEvent
 from curator.accounting.events.none import NoEvent
-from curator.accounting.pld import pld_epsilon
 from curator.errors import MalformedRequest
 from curator.ledger.ledger import Account, Ledger, RunState, Statement
 from curator.mechanisms.base import ServedMechanism

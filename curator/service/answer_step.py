@@ -24,8 +24,8 @@ from curator.mechanisms.base import (
     SampledMechanism,
     StatefulMechanism,
 )
+from curator.privacy.batches import Samples
 from curator.privacy.noise import NoiseSource
-from curator.privacy.records import Samples
 from curator.privacy.release import Release
 from curator.service.caller import Caller
 from curator.service.fair_turns import working_for

@@ -13,9 +13,9 @@ from curator.ledger.ledger import RunState
 from curator.mechanisms.base import Requirements, ServedMechanism
 from curator.mechanisms.catalogue import read_specification
 from curator.mechanisms.specification import Specification
+from curator.privacy.batches import ImageSpace
 from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.facts import DatasetFacts
-from curator.privacy.records import ImageSpace
 from curator.service.limits import Limits
 from curator.service.runs import Runs
 from curator.state.on_disk import STATE_EVERY

@@ -24,16 +24,16 @@ from curator.errors import (
 from curator.ledger.ledger import DatasetStatus, RunState
 from curator.ledger.problems import HolderAlive, HolderLost
 from curator.mechanisms.base import Kind, ReleasedOnceMechanism
+from curator.privacy.batches import RecordBatch
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
-from curator.privacy.records import RecordBatch
 from curator.privacy.release import Release
 from curator.sanitizer.stored import decode_release, encode_release
 from curator.service.caller import Caller
 from curator.service.find_run import live_run, run_of
 from curator.service.live_run import LiveRun
 from curator.service.runs import Runs
-from curator.state.private_batches import private_batches
+from curator.state.asking import private_batches
 
 FAILED: Final = "the one release failed"
 _LOOK_SECONDS: Final = 1.0  # between two looks at what other curators wrote into the ledger

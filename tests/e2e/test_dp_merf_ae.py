@@ -23,7 +23,7 @@ from curator.administration.commands import COMMANDS
 from curator.administration.open_ledger import open_ledger_reader
 from curator.config import CuratorConfig, GrpcSection, RestSection
 from curator.mechanisms.described import read_described
-from curator.serving import bootstrap
+from curator.process import bootstrap
 from tests.e2e.conftest import Local, batch, credentials, digits_folder
 
 pytestmark = pytest.mark.e2e

@@ -15,12 +15,12 @@ from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
-from curator.ledger.records import RunStatus
+from curator.ledger.datasets_and_runs import RunStatus
 from curator.mechanisms.catalogue import parse_mechanism
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn
+from curator.privacy.batches import RecordBatch
 from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.private import Private
-from curator.privacy.records import RecordBatch
 from curator.privacy.release import FloatBlock, LatticeBlock
 from curator.sanitizer import clipped, summed
 from curator.sanitizer.entropy import OsEntropy

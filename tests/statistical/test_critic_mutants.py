@@ -24,8 +24,8 @@ from curator.errors import RunClosed
 from curator.mechanisms import gs_wgan_mean, shards
 from curator.mechanisms.gs_wgan_mean import GsWganMean, GsWganMeanSpec
 from curator.mechanisms.shard_networks import NetworkState, ShardNetworks
+from curator.privacy.batches import Samples
 from curator.privacy.event_numbers import SamplingRate
-from curator.privacy.records import Samples
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.sanitizer import averaged
 from curator.sanitizer.entropy import OsEntropy

@@ -29,8 +29,8 @@ from analyst.training.session import SessionOptions, run_session
 from curator.accounting.cost import event_cost
 from curator.accounting.rule import BudgetRule
 from curator.mechanisms.dp_merf_ae import DpMerfAe, DpMerfAeSpec
+from curator.privacy.batches import ImageSpace, Samples
 from curator.privacy.budget import Budget
-from curator.privacy.records import ImageSpace, Samples
 from curator.privacy.release import Release
 from curator.sanitizer.post_process import release_values
 from tests.fakes.barrier import FakeDataset

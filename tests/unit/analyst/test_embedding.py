@@ -22,7 +22,7 @@ from analyst.training.loop import Outcome
 from analyst.training.progress import Progress
 from analyst.training.session import SessionOptions
 from curator.mechanisms.mean_embedding import MeanEmbedding, MeanEmbeddingSpec
-from curator.privacy.records import ImageSpace, Samples
+from curator.privacy.batches import ImageSpace, Samples
 from curator.sanitizer.post_process import post_process, release_values
 from curator.sanitizer.stored import decode_release
 from tests.unit.curator.mechanisms.test_mean_embedding import MIX, PARAMETERS, SCATTERING

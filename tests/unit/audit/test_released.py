@@ -10,9 +10,9 @@ import torch
 
 from audit import CANARIES
 from audit.canaries import make_pair
+from audit.canary_records import records_of
 from audit.direction import statistic_of, values_of
 from audit.noise import ChosenNoise, PublicWords
-from audit.records import records_of
 from audit.released import slope_of_first_step
 from audit.target import Target
 from audit.targets import make_target

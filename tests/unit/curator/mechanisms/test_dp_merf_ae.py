@@ -32,14 +32,14 @@ from curator.errors import MalformedRequest
 from curator.mechanisms import dp_merf_ae
 from curator.mechanisms.base import FreshSamples, ReleasedOnceMechanism
 from curator.mechanisms.dp_merf_ae import DpMerfAe, DpMerfAeSpec, autoencoder_shape
+from curator.privacy.batches import ImageSpace, RecordBatch, Samples
 from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
-from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.sanitizer.example_sum import clip_factors, release_example_sum
 from curator.sanitizer.post_process import release_values
-from curator.state.private_batches import private_batches
+from curator.state.asking import private_batches
 from tests.fakes.noise import SeededNoise
 from tests.unit.curator.mechanisms.silent import SilentNoise
 

@@ -13,10 +13,10 @@ import torch
 
 from curator.data.sampling import PrivateRecords
 from curator.errors import RunClosed, Unavailable
+from curator.ledger.datasets_and_runs import RunState
 from curator.ledger.entries import StatusSet
 from curator.ledger.ledger import DatasetStatus
 from curator.ledger.problems import HolderLost
-from curator.ledger.records import RunState
 from curator.service.answer_step import release_gradient
 from curator.service.caller import Caller
 from curator.service.end_runs import IdleRuns, close_run

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from curator.errors import LedgerUnavailable
+from curator.ledger.datasets_and_runs import RunState
 from curator.ledger.memory import MemoryLedger
-from curator.ledger.records import RunState
 from curator.service.answer_step import release_gradient
 from curator.service.end_runs import close_run
 from curator.service.find_run import resume_run

@@ -17,10 +17,10 @@ from torch import Tensor
 
 from audit.canaries import Pair
 from curator.data.sampling import PrivateRecords
+from curator.privacy.batches import RecordBatch
 from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
-from curator.privacy.records import RecordBatch
 
 _HARMLESS = frozenset({"__get__", "__getitem__", "dim", "size", "__len__", "unbind", "__iter__"})
 

@@ -32,6 +32,9 @@ from curator.ledger.sql_ledger import SqlLedger
 from curator.overview.history import History
 from curator.overview.summary import Shown
 from curator.planning.planner import Planner
+from curator.process.checkpoint_renewal import Renewal
+from curator.process.holder_lease import HolderLease
+from curator.process.load_datasets import load_dataset, load_datasets
 from curator.rest.app import create_app
 from curator.rest.health import create_health_app
 from curator.rest.server import RestConfig, RestServer
@@ -45,9 +48,6 @@ from curator.service.response_slot import ResponseSlot
 from curator.service.runs import Runs
 from curator.service.served_datasets import ServedDatasets
 from curator.service.service import Computing, Service
-from curator.serving.checkpoint_renewal import Renewal
-from curator.serving.holder_lease import HolderLease
-from curator.serving.load_datasets import load_dataset, load_datasets
 from curator.state.folder import StateFolder
 from curator.telemetry.requests import Telemetry
 from curator.telemetry.traces import create_trace
@@ -63,7 +63,7 @@ class InsecureOutsideLoopback(RuntimeError):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Curator:
+class ServingCurator:
     """A bound curator that is not answering yet."""
 
     ledger: SqlLedger
@@ -133,7 +133,7 @@ class Curator:
 
 def create_curator(
     folder: CuratorFolder, config: CuratorConfig, *, insecure_loopback: bool = False
-) -> Curator:
+) -> ServingCurator:
     """Open the ledger and the data sets, and bind both ports.
 
     Args:
@@ -227,7 +227,7 @@ def create_curator(
     except BaseException:
         ledger.close()
         raise
-    return Curator(
+    return ServingCurator(
         ledger=ledger,
         executor=executor,
         preparing=preparing,
@@ -248,7 +248,7 @@ def create_curator(
     )
 
 
-def drain_on_signals(curator: Curator) -> None:
+def drain_on_signals(curator: ServingCurator) -> None:
     """Drain on SIGTERM and SIGINT."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: curator.draining.set())

@@ -15,12 +15,12 @@ from curator.administration.open_ledger import open_ledger
 from curator.config import CuratorConfig
 from curator.data.errors import SourceError
 from curator.folder import CuratorFolder, NotInitialised, initialise
+from curator.ledger.datasets_and_runs import DatasetRegistration
 from curator.ledger.problems import LedgerConflict
-from curator.ledger.records import DatasetRegistration
 from curator.privacy.budget import MAX_EPSILON, REHEARSAL_EPSILON, Budget
 from curator.privacy.facts import DatasetFacts
-from curator.serving.load_datasets import load_dataset, load_datasets
-from curator.serving.rehearsal import MARKER, Rehearsal, prepare_rehearsal
+from curator.process.load_datasets import load_dataset, load_datasets
+from curator.process.rehearsal import MARKER, Rehearsal, prepare_rehearsal
 from curator.sources.options import SourceOptions
 from tests.fakes.awkward import encoded, grey
 from tests.fakes.facts import small_facts

@@ -11,12 +11,12 @@ import pytest
 
 from curator.ledger import checkpoint
 from curator.ledger.checkpoint import Checkpoint
+from curator.ledger.datasets_and_runs import NOTHING
 from curator.ledger.entries import SpendAdded
 from curator.ledger.problems import ChainBroken
-from curator.ledger.records import NOTHING
 from curator.ledger.sql_ledger import SqlLedger
 from curator.overview.history import History
-from curator.serving.checkpoint_renewal import Renewal
+from curator.process.checkpoint_renewal import Renewal
 from tests.contract.ledger_values import registration
 from tests.fakes.clock import FakeClock
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from curator.cli.add_dataset import app as app
 from curator.cli.command import Dir, Reason, Task, UsageProblem, command, opened, reader
-from curator.cli.dataset_add import app as app
 from curator.cli.options import argument, option
 
 Name = Annotated[str, argument("NAME", "The data set.")]

@@ -11,8 +11,8 @@ from curator.data.sampling import PrivateRecords
 from curator.data.store import open_store
 from curator.errors import UnknownDataset
 from curator.folder import CuratorFolder
+from curator.ledger.datasets_and_runs import DatasetState, DatasetStatus
 from curator.ledger.problems import LedgerConflict
-from curator.ledger.records import DatasetState, DatasetStatus
 from curator.ledger.sql_ledger import SqlLedger
 from curator.privacy.facts import DATASET_NAME, DatasetFacts
 from curator.service.rehearsal import check_not_mixed
