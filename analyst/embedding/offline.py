@@ -1,6 +1,8 @@
 """A saved embedding in the place of a curator: the training loop does not notice the difference.
 
 Nothing is charged: what was released may be used as often as one likes.
+
+Shapes: N images, K classes, R features.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ from curator.ledger.book import Book, Place
 from curator.ledger.chain import GENESIS, Entry
 from curator.ledger.datasets_and_runs import DatasetState, RunState, RunStatus
 from curator.ledger.ledger import Ledger
-from curator.ledger.rebuild_check import check_shown
 from curator.ledger.shared import check_kept, checked_payload, is_repeated_mark
 from curator.ledger.totals import EVERYBODY, Totals
+from curator.ledger.verify import check_shown
 
 
 @final

@@ -18,11 +18,12 @@ from torch import Tensor
 
 from curator.accounting.events.base import PrivacyEvent
 from curator.accounting.events.sampled_sum import SampledSumEvent
-from curator.divergences.critic_vector import CriticVector, adam_step
 from curator.divergences.critics import CriticShape
 from curator.divergences.device import compute_device
 from curator.divergences.dp_critic import (
+    CriticVector,
     Examples,
+    adam_step,
     example_slopes,
     image_slopes,
     in_chunks,

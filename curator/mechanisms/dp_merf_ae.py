@@ -21,22 +21,19 @@ from curator.accounting.events.composed import ComposedEvent
 from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.events.sampled_sum import SampledSumEvent
 from curator.divergences.autoencoder import (
+    LARGEST_CODE,
+    MAX_HIDDEN,
+    MAX_PIXELS,
     AutoencoderShape,
+    EncoderFeatures,
     autoencoder_parameters,
     example_slopes,
     initial_autoencoder,
     on_grid,
 )
-from curator.divergences.critic_vector import CriticVector, adam_step
 from curator.divergences.device import compute_device
-from curator.divergences.dp_critic import in_chunks
-from curator.divergences.embedding_loss import class_gradients
-from curator.divergences.encoder_features import (
-    LARGEST_CODE,
-    MAX_HIDDEN,
-    MAX_PIXELS,
-    EncoderFeatures,
-)
+from curator.divergences.dp_critic import CriticVector, adam_step, in_chunks
+from curator.divergences.feature_maps import class_gradients
 from curator.divergences.random_features import fourier_features
 from curator.errors import MalformedRequest
 from curator.mechanisms.base import FreshSamples, ReleasedOnceMechanism, Requirements

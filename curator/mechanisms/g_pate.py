@@ -19,9 +19,9 @@ from torch import Tensor
 from curator.accounting.events.base import PrivacyEvent
 from curator.accounting.events.gaussian import GaussianEvent
 from curator.divergences.critic_training import image_gradients
+from curator.divergences.critics import public_normals
 from curator.divergences.device import compute_device
-from curator.divergences.public_draws import public_normals
-from curator.divergences.teacher_directions import (
+from curator.divergences.teachers import (
     back_projected,
     bins_of,
     middles_of_winners,

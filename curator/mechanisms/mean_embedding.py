@@ -15,12 +15,12 @@ from torch import Tensor
 
 from curator.accounting.events.base import PrivacyEvent
 from curator.accounting.events.gaussian import GaussianEvent
-from curator.divergences.embedding_loss import class_gradients
 from curator.divergences.feature_maps import (
     FeatureMap,
     MixedFeatures,
     PixelFeatures,
     ScatteringFeatures,
+    class_gradients,
 )
 from curator.divergences.random_features import FourierFeatures, fourier_features
 from curator.divergences.scattering import LARGEST_COEFFICIENT, Scattering

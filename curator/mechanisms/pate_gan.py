@@ -18,7 +18,7 @@ from torch import Tensor
 
 from curator.accounting.events.base import PrivacyEvent
 from curator.accounting.events.gaussian import GaussianEvent
-from curator.divergences.teacher_votes import opinions
+from curator.divergences.teachers import opinions
 from curator.mechanisms.base import StatefulMechanism
 from curator.mechanisms.pate_gan_student import Student, StudentSizes, Studied
 from curator.mechanisms.shard_networks import NetworkState, networks_of, silent

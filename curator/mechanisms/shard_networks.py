@@ -21,11 +21,12 @@ from torch.nn.functional import one_hot
 from curator.divergences.adam import Ensemble
 from curator.divergences.critic_training import (
     Minibatch,
+    pack_ensemble,
+    unpack_ensemble,
     update,
 )
 from curator.divergences.critics import initial_critics, public_uniforms
 from curator.divergences.device import compute_device
-from curator.divergences.packed import pack_ensemble, unpack_ensemble
 from curator.divergences.placement import Update
 from curator.divergences.progress import told
 from curator.mechanisms.base import StatefulMechanism

@@ -6,6 +6,9 @@ work does not wait for a long one of somebody else. Further pieces of the same c
 that are free, all but one of them while others are at work too, and those who wait are served
 caller by caller in turn. Where it is asked for, a caller rests after a piece for twice as long as
 that took, so one who comes again and again takes a third of a core, or of Python's lock, at most.
+
+Work is done in the thread of the call: a step that has to change threads twice waits twice for the
+interpreter. Calls outlive their RPC anyway: gRPC cancels an answer, never the thread that makes it.
 """
 
 from __future__ import annotations

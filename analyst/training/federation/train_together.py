@@ -1,4 +1,10 @@
-"""One session of a training run with several curators."""
+"""One session of a training run with several curators.
+
+Where each releases its own embedding once, the sums of all are added: class sums and class counts
+are added before they are divided, so a class that a curator does not have costs nothing but its
+noise. Adding what was released is post-processing. All later steps are the analyst's own: no
+curator is asked again.
+"""
 
 from __future__ import annotations
 

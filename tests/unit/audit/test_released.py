@@ -18,7 +18,7 @@ from audit.target import Target
 from audit.targets import make_target
 from audit.trial import run_in_process
 from curator.divergences.autoencoder import on_grid
-from curator.divergences.critic_vector import CriticVector, adam_step
+from curator.divergences.dp_critic import CriticVector, adam_step
 from curator.privacy.noise import NoiseSource
 
 NAMES = ("dp-merf-ae", "dp-merf-ae-training")

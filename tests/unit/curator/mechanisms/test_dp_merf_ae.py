@@ -27,7 +27,7 @@ from curator.divergences.autoencoder import (
     initial_autoencoder,
     on_grid,
 )
-from curator.divergences.critic_vector import CriticVector, adam_step
+from curator.divergences.dp_critic import CriticVector, adam_step
 from curator.errors import MalformedRequest
 from curator.mechanisms import dp_merf_ae
 from curator.mechanisms.base import FreshSamples, ReleasedOnceMechanism
@@ -242,7 +242,7 @@ def test_whatever_goes_wrong_in_a_record_is_an_ordinary_noisy_answer() -> None:
             raise OSError("/data/patient-17.png")
 
         patch.setattr(dp_merf_ae, "example_slopes", broken)
-        patch.setattr("curator.divergences.encoder_features.EncoderFeatures.record_rows", broken)
+        patch.setattr("curator.divergences.autoencoder.EncoderFeatures.record_rows", broken)
         weights, sums = blocks(released(mechanism()))
     assert bool(torch.isfinite(weights).all())
     assert sums.count_nonzero() > 0

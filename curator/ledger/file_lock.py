@@ -1,4 +1,7 @@
-"""One writer at a time: an advisory lock on a file beside the ledger, gone when its process is."""
+"""One writer at a time, by a lock that goes with its process, and on the file that was opened.
+
+Connections go on in a file that is gone, so whether a path still names it is looked at.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from pathlib import Path
 from typing import final
 
 from curator.errors import LedgerUnavailable
-from curator.ledger.problems import LedgerLocked
+from curator.ledger.problems import LedgerLocked, LedgerRestored
 
 
 @final
@@ -47,3 +50,33 @@ class WriterLock:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+@final
+class FileIdentity:
+    """Of one file that is open."""
+
+    def __init__(self, path: Path) -> None:
+        """Remember which file `path` names."""
+        self._path = path
+        self._opened = self._now()
+
+    def check(self) -> None:
+        """Check that it still does.
+
+        Raises:
+            LedgerRestored: If it names another file, or none.
+        """
+        if self._now() != self._opened:
+            msg = (
+                f"the ledger {self._path} was replaced or moved away while a curator wrote it. "
+                "Put the right file back and start again"
+            )
+            raise LedgerRestored(msg)
+
+    def _now(self) -> tuple[int, int] | None:
+        try:
+            status = self._path.stat()
+        except FileNotFoundError:
+            return None
+        return status.st_dev, status.st_ino
