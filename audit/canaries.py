@@ -13,8 +13,8 @@ import torch
 
 from audit import CANARIES
 from curator.data.images import LabelledImages
+from curator.privacy.batches import Samples
 from curator.privacy.facts import DatasetFacts
-from curator.privacy.records import Samples
 
 SIDE = 4
 NUM_SAMPLES = 4
@@ -36,7 +36,7 @@ _DARK_LEVELS = (0, 1, 14, 18, 19, 21)  # even images; of two shards the first ha
 class Pair:
     """Two neighbouring data sets and the images that the attacker sends.
 
-    `fails` says that the extra record cannot be computed with: see `records.py`.
+    `fails` says that the extra record cannot be computed with: see `canary_records.py`.
     """
 
     canary: str

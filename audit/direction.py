@@ -15,8 +15,8 @@ import numpy.typing as npt
 import torch
 
 from audit.canaries import Pair
+from audit.canary_records import Records, records_of
 from audit.noise import ChosenNoise, PublicWords
-from audit.records import Records, records_of
 from audit.target import Statistic, Target
 from audit.trial import run_in_process
 from curator.privacy.noise import NoiseSource

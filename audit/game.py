@@ -13,8 +13,8 @@ from analyst.client import Barrier, Run
 from analyst.errors import BudgetExhausted, CuratorFailed
 from audit.bound import Scores, epsilon_lower_bound
 from audit.canaries import SIDE, Pair
+from audit.canary_records import Records, records_of
 from audit.direction import Vector, statistic_of
-from audit.records import Records, records_of
 from audit.target import Target
 from audit.throw_away import throw_away_curator
 from curator.privacy.noise import NoiseSource

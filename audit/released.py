@@ -20,11 +20,12 @@ from torch import Tensor
 from audit.canaries import Pair, audit_facts
 from audit.target import Statistic
 from curator.divergences.autoencoder import (
+    LARGEST_CODE,
+    EncoderFeatures,
     autoencoder_parameters,
     example_slopes,
     initial_autoencoder,
 )
-from curator.divergences.encoder_features import LARGEST_CODE, EncoderFeatures
 from curator.divergences.random_features import fourier_features
 from curator.mechanisms.dp_merf_ae import DpMerfAeSpec, autoencoder_shape
 

@@ -19,9 +19,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from audit.canaries import Pair
+from audit.canary_records import Records, records_of
 from audit.noise import OtherSelections, Tape, TapedNoise
 from audit.recorded import RecordedRelease, recorded
-from audit.records import Records, records_of
 from audit.target import Target
 from audit.trial import Trial, run_in_process
 from curator.mechanisms.base import Kind, ServedMechanism, StatefulMechanism

@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from audit.canaries import Pair, audit_facts
+from curator.accounting.epsilon_alone import pld_epsilon
 from curator.accounting.events.base import PrivacyEvent
 from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.events.none import NoEvent
-from curator.accounting.pld import pld_epsilon
 from curator.mechanisms.base import Kind, ServedMechanism
 from curator.mechanisms.catalogue import parse_mechanism
-from curator.privacy.records import Samples
+from curator.privacy.batches import Samples
 
 _SPACE = audit_facts("audit").space
 

@@ -27,7 +27,7 @@ from audit.released import of_embedding, of_training
 from audit.target import Target
 from curator.divergences.feature_nets import LARGEST_WEIGHT, FeatureShape
 from curator.mechanisms.specification import MAX_ROWS
-from curator.privacy.records import Samples
+from curator.privacy.batches import Samples
 
 _NUM_PROJECTIONS = 18  # as many as coordinates, so that a row keeps about its whole length
 _NUM_FEATURES = 2  # one frequency: a whole released block shows in the gradients of a few samples

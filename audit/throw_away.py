@@ -22,7 +22,7 @@ from typing import cast
 
 from analyst.client import Barrier, connect
 from audit.canaries import audit_facts
-from audit.records import Records
+from audit.canary_records import Records
 from curator.clock import utc_now
 from curator.data.sampling import PrivateRecords
 from curator.folder import initialise

@@ -9,14 +9,13 @@ from typing import Any, cast
 from torch import Tensor
 
 from audit.canaries import CAPACITY, Pair
-from audit.records import Records
+from audit.canary_records import Records
 from audit.target import Target
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms.base import SampledMechanism, StatefulMechanism
 from curator.privacy.noise import NoiseSource
 from curator.privacy.release import Release
-from curator.state.private_batches import private_batches
-from curator.state.step import state_step
+from curator.state.asking import private_batches, state_step
 
 _ROWS = CAPACITY  # a service reads more at once, and hashes as many, padding or not
 

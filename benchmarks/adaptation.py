@@ -28,13 +28,11 @@ import numpy as np
 import torch
 
 import analyst
-from analyst.adaptation.accuracy import accuracy
-from analyst.adaptation.config import AdaptationRecipe, MoveSourceConfig
-from analyst.adaptation.load import load_adaptation
 from analyst.adaptation.loop import adapt
 from analyst.adaptation.networks import DomainClassifier
+from analyst.adaptation.public_images import accuracy, read_public
+from analyst.adaptation.recipe import AdaptationRecipe, MoveSourceConfig, load_adaptation
 from analyst.adaptation.session import AdaptationOptions, load_adapted, start_adaptation
-from analyst.adaptation.source import read_public
 from analyst.adaptation.state import new_adaptation
 from analyst.generators.generator import ImageShape
 from analyst.training.progress import Progress
@@ -54,7 +52,7 @@ from curator.config import CuratorConfig, GrpcSection, RestSection
 from curator.folder import initialise
 from curator.privacy.budget import Budget
 from curator.privacy.facts import DatasetFacts
-from curator.serving.bootstrap import create_curator
+from curator.process.bootstrap import create_curator
 
 METHODS = ("source", "swd", "dann", "dp-dann", "noiseless", "private")
 

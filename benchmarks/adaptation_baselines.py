@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.nn.functional import cross_entropy
 
-from analyst.adaptation.config import AdaptationRecipe, MoveExtractorConfig
 from analyst.adaptation.networks import DomainClassifier, build_classifier
-from analyst.adaptation.source import PublicImages
+from analyst.adaptation.public_images import PublicImages
+from analyst.adaptation.recipe import AdaptationRecipe, MoveExtractorConfig
 from analyst.adaptation.state import AdaptationState, new_adaptation, rate
 from analyst.generators.generator import ImageShape, initialise
 from curator.accounting.calibrate import noise_multiplier_for

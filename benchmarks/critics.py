@@ -23,7 +23,7 @@ from curator.divergences.critic_training import (
     update,
 )
 from curator.divergences.critics import CriticShape, initial_critics
-from curator.divergences.ensemble_layers import (
+from curator.divergences.ensemble import (
     CONVOLUTIONS,
     GroupedConvolution,
     PatchedConvolution,

@@ -19,7 +19,7 @@ from curator.data.sampling import PrivateRecords
 from curator.divergences.device import choose_device, compute_device
 from curator.divergences.dp_critic import Examples, example_slopes
 from curator.mechanisms.dp_cgan import DpCgan, DpCganSpec, dp_critic_shape
-from curator.privacy.records import ImageSpace, Samples
+from curator.privacy.batches import ImageSpace, Samples
 from curator.sanitizer.entropy import OsEntropy
 from curator.sanitizer.example_sum import certified
 from curator.sanitizer.gaussian_on_device import discrete_gaussian_on_device

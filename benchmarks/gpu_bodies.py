@@ -17,7 +17,7 @@ from torch import Tensor
 from benchmarks.problem import Problem, published_problem
 from curator.divergences.sinkhorn import DenseSinkhorn, TransportSolver
 from curator.mechanisms.dp_sinkhorn_step import CapturedStep, EagerStep, Halves, Step
-from curator.privacy.records import RecordBatch, Samples
+from curator.privacy.batches import RecordBatch, Samples
 from curator.sanitizer.lattice import lattice_radius
 
 _NUM_SAMPLES, _NUM_DEBIAS, _MAX_LEVEL = 50, 10, 255

@@ -13,9 +13,9 @@ import sys
 from curator.cli import main
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn
+from curator.privacy.batches import RecordBatch, Samples
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
-from curator.privacy.records import RecordBatch, Samples
 from curator.privacy.release import Release
 
 _releases: list[Release] = []

@@ -17,21 +17,21 @@ from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.divergences.backend import Backend, choose_backend
 from curator.ledger.anchor import HeadAnchor
+from curator.ledger.datasets_and_runs import DatasetRegistration
 from curator.ledger.ledger import Ledger
 from curator.ledger.memory import MemoryLedger
-from curator.ledger.records import DatasetRegistration
 from curator.ledger.sql_ledger import SqlLedger
 from curator.mechanisms.catalogue import parse_mechanism
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn
 from curator.privacy.adjacency import Adjacency, Relation, Unit
+from curator.privacy.batches import Samples
 from curator.privacy.budget import Budget
-from curator.privacy.records import Samples
 from curator.privacy.release import Release
 from curator.sanitizer.entropy import OsEntropy
 from curator.sanitizer.prefetched import PrefetchedNoise
 from curator.service.answer_step import StepRequest, release_gradient
 from curator.service.caller import Caller, Role
-from curator.service.in_turn import InTurn
+from curator.service.fair_turns import InTurn
 from curator.service.limits import Limits
 from curator.service.open_run import RunRequest, open_run
 from curator.service.runs import Runs

@@ -21,7 +21,7 @@ from curator.accounting.events.none import NoEvent
 from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.clock import utc_now
 from curator.ledger.anchor import HeadAnchor
-from curator.ledger.records import DatasetRegistration, RunOpening
+from curator.ledger.datasets_and_runs import DatasetRegistration, RunOpening
 from curator.ledger.sql_ledger import SqlLedger
 from curator.privacy.adjacency import Adjacency, Relation, Unit
 from curator.privacy.budget import Budget

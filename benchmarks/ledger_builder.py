@@ -16,7 +16,7 @@ from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.ledger import connect, entries, rows, run_rows, schema
 from curator.ledger.book import Book
 from curator.ledger.chain import GENESIS, Entry
-from curator.ledger.records import DatasetRegistration, DatasetState, RunOpening, RunState
+from curator.ledger.datasets_and_runs import DatasetRegistration, DatasetState, RunOpening, RunState
 from curator.privacy.adjacency import Relation, Unit
 from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.facts import DatasetFacts

@@ -15,9 +15,14 @@ from torch import Tensor
 
 from curator.divergences.cost import LabelledCost, uniform_points
 from curator.divergences.schedule import Schedule, public_diameter, published
-from curator.divergences.semi_debiased import masked_points, private_half, public_half
-from curator.divergences.sinkhorn import DenseSinkhorn, TransportSolver
-from curator.privacy.records import ImageSpace
+from curator.divergences.sinkhorn import (
+    DenseSinkhorn,
+    TransportSolver,
+    masked_points,
+    private_half,
+    public_half,
+)
+from curator.privacy.batches import ImageSpace
 
 NUM_CLASSES = 10
 REG, L1_WEIGHT, LABEL_SCALE = 0.05, 1.0, 15.0

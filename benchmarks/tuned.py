@@ -11,8 +11,8 @@ import sys
 import torch
 
 from curator.cli import main
+from curator.process import bootstrap
 from curator.sanitizer.entropy import OsEntropy
-from curator.serving import bootstrap
 
 DEFAULT_SWITCH_US = 5000.0
 

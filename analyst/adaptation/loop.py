@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from analyst.adaptation.config import AdaptationRecipe, MoveSourceConfig
 from analyst.adaptation.networks import weight_bytes
-from analyst.adaptation.source import PublicImages
+from analyst.adaptation.public_images import PublicImages
+from analyst.adaptation.recipe import AdaptationRecipe, MoveSourceConfig
 from analyst.adaptation.state import AdaptationState, rate
 from analyst.training.loop import (
     Asker,

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from analyst.adaptation.config import AdaptationRecipe, MoveExtractorConfig
-from analyst.adaptation.load import adaptation_from_dict, adaptation_to_dict
 from analyst.adaptation.loop import adapt
 from analyst.adaptation.networks import DomainClassifier
-from analyst.adaptation.source import PublicImages, read_public
+from analyst.adaptation.public_images import PublicImages, read_public
+from analyst.adaptation.recipe import (
+    AdaptationRecipe,
+    MoveExtractorConfig,
+    adaptation_from_dict,
+    adaptation_to_dict,
+)
 from analyst.adaptation.state import (
     AdaptationState,
     adaptation_tensors,
@@ -20,7 +26,7 @@ from analyst.adaptation.state import (
     new_adaptation,
     new_classifier,
 )
-from analyst.errors import CheckpointError
+from analyst.errors import CheckpointError, FederationError
 from analyst.generators.generator import ImageShape
 from analyst.training.checkpoint import (
     Manifest,
@@ -29,10 +35,14 @@ from analyst.training.checkpoint import (
     must_fit_recipe,
     read_run,
 )
+from analyst.training.federation.config import FederationConfig
+from analyst.training.federation.folder import FederationFolder, check_one_run
+from analyst.training.federation.rounds import Combine
+from analyst.training.federation.setup import ConnectMember, FederationSetup, Say
 from analyst.training.loop import Outcome, Stop
-from analyst.training.outputs import Outputs, Trained
 from analyst.training.progress import Progress
-from analyst.training.run_source import FeatureRun, RunSource
+from analyst.training.run_files import Outputs, Trained
+from analyst.training.run_source import Curator, FeatureRun, RunSource
 from analyst.training.session import carry_through
 
 
@@ -172,3 +182,46 @@ def _adapt(
         return adapt(state, run, recipe, source, observer=outputs, stop=options.stop)
 
     return carry_through(outputs, run, options.progress, work)
+
+
+Reach = Callable[
+    [AdaptationRecipe, Manifest | None, Say], AbstractContextManager[RunSource[FeatureRun]]
+]
+"""Reaches them for a recipe, for a run that goes on if there is a manifest, and says problems."""
+
+
+def one_curator(connect: Callable[[], AbstractContextManager[Curator]], out: Path) -> Reach:
+    """Return how one curator is reached."""
+
+    def reach(
+        recipe: AdaptationRecipe, manifest: Manifest | None, say: Say
+    ) -> AbstractContextManager[RunSource[FeatureRun]]:
+        del recipe, manifest, say
+        check_one_run(out)
+        return connect()
+
+    return reach
+
+
+def several_curators(config: FederationConfig, connect: ConnectMember, out: Path) -> Reach:
+    """Return how several curators are reached."""
+
+    def reach(
+        recipe: AdaptationRecipe, manifest: Manifest | None, say: Say
+    ) -> AbstractContextManager[RunSource[FeatureRun]]:
+        setup = FederationSetup(
+            config=config,
+            connect=connect,
+            folder=FederationFolder(out),
+            parameters=recipe.mechanism.parameters,
+            patience_s=recipe.session.retry_for_s,
+            say=say,
+        )
+        if manifest is not None:
+            return setup.resumed(manifest)
+        if config.combine is Combine.SUM:
+            message = f"{recipe.mechanism.kind} pays for every step and has no release to add"
+            raise FederationError(message, "Choose --combine mean or round-robin.")
+        return setup.new(config.combine or Combine.MEAN)
+
+    return reach

@@ -7,16 +7,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from analyst.adaptation.config import AdaptationRecipe, MoveSourceConfig
 from analyst.adaptation.networks import (
     DomainClassifier,
     SourceMap,
     build_classifier,
     build_source_map,
 )
+from analyst.adaptation.recipe import AdaptationRecipe, MoveSourceConfig
 from analyst.generators.generator import ImageShape
-from analyst.training.ema import Ema
-from analyst.training.state import MOMENTS, adam, half_cosine
+from analyst.training.state import MOMENTS, Ema, adam, half_cosine
 
 _SOME = 2000  # images that fix the scale of a lens
 

@@ -19,7 +19,7 @@ from analyst.training.federation.rounds import Combine, OnLoss
 if TYPE_CHECKING:
     from analyst.cli.command import Task
     from analyst.training.federation.config import FederationConfig, MemberConfig
-    from analyst.training.federation.member import Member
+    from analyst.training.federation.members import Member
     from analyst.training.run_source import Curator
 
 _CLIENT_PATIENCE_S = 3.0  # longer outages are the training loop's: it listens to signals
@@ -195,7 +195,7 @@ def members(
     task: Task, access: Access, several: FederationConfig
 ) -> AbstractContextManager[list[Member]]:
     """Connect to all; one that does not answer is lost, and the others are asked."""
-    from analyst.training.federation.connecting import connected
+    from analyst.training.federation.setup import connected
 
     return connected(
         several.curator,

@@ -60,12 +60,13 @@ def _adapt(
     Raises:
         RecipeError: If a resumed run is given another recipe.
     """
-    from analyst.adaptation.curators import one_curator, several_curators
-    from analyst.adaptation.load import load_adaptation
+    from analyst.adaptation.recipe import load_adaptation
     from analyst.adaptation.session import (
         AdaptationOptions,
+        one_curator,
         recipe_of,
         resume_adaptation,
+        several_curators,
         start_adaptation,
     )
     from analyst.errors import RecipeError
@@ -115,9 +116,8 @@ def measure(
     part: Literal["train", "test"] = option("Of a file with both parts.", default="test"),
 ) -> None:
     """The accuracy of an adapted classifier on labelled public images; free."""
-    from analyst.adaptation.accuracy import accuracy
+    from analyst.adaptation.public_images import accuracy, read_public
     from analyst.adaptation.session import load_adapted
-    from analyst.adaptation.source import read_public
 
     model, shape = load_adapted(run)
     images = read_public(test_file, shape, part=part)

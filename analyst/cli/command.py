@@ -58,7 +58,7 @@ class Task:
             resume: Whether it holds the run already.
             again: The command that goes on with it; None where the user is not told.
         """
-        from analyst.training.output_folder import only_trainer
+        from analyst.training.output_lock import only_trainer
 
         self.out, self._again = out, again
         with only_trainer(out, is_new=not resume):

@@ -92,7 +92,7 @@ def plan(
     options: RecipeOptions,
 ) -> None:
     """What steps cost and what an epsilon buys; free."""
-    from analyst.adaptation.load import load_either
+    from analyst.adaptation.recipe import load_either
     from analyst.reports.plans import make_plan
 
     task.output.stops = plot.file is None

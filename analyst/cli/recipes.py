@@ -33,7 +33,7 @@ app = typer.Typer(
 @command(app, "recipes", "recipes list --json", name="list", reads=True)
 def list_all(task: Task) -> None:
     """List all recipes with their titles."""
-    from analyst.adaptation.load import adaptation_recipes, load_adaptation
+    from analyst.adaptation.recipe import adaptation_recipes, load_adaptation
     from analyst.recipes import list_recipes, load_recipe
 
     train = {name: load_recipe(name).about.title for name in list_recipes()}
@@ -62,7 +62,7 @@ def show(
     ),
 ) -> None:
     """Print a recipe's file, or document its keys."""
-    from analyst.adaptation.load import adaptation_recipes, adaptation_text
+    from analyst.adaptation.recipe import adaptation_recipes, adaptation_text
     from analyst.recipes.load import recipe_text
 
     if keys:
@@ -74,7 +74,7 @@ def show(
 
 
 def _show_keys(task: Task, name: str) -> None:
-    from analyst.adaptation.load import load_either
+    from analyst.adaptation.recipe import load_either
     from analyst.recipes.keys import recipe_keys
 
     recipe, answers = load_either(name, {}), []

@@ -17,7 +17,7 @@ from analyst.facts import Budget, DatasetFacts, Plan, PlanQuestion, RunList
 from protos.weir.v1 import budget_pb2, dataset_pb2, release_pb2, run_pb2
 
 if TYPE_CHECKING:
-    from analyst.client.release import DownloadedRelease
+    from analyst.client.codec import DownloadedRelease
     from analyst.client.run import Run
 
 _SECONDS = 30.0
@@ -240,7 +240,7 @@ class Barrier:
             UnknownRun: If it is not yours.
             MalformedRequest: If nothing was released when it opened.
         """
-        from analyst.client.release import DownloadedRelease  # here: budgets need no torch
+        from analyst.client.codec import DownloadedRelease  # here: budgets need no torch
 
         request = release_pb2.DownloadReleaseRequest(run_id=run_id)
         return DownloadedRelease.of(self._call("DownloadRelease", request))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
@@ -166,3 +168,39 @@ def _numbers(block: release_pb2.GradientBlock) -> tuple[np.ndarray, float]:
     if not block.grid and dtype.kind != "f":
         raise ProtocolError(*_MISUNDERSTOOD)
     return np.frombuffer(data, dtype=dtype).reshape(shape), block.grid or 1.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class DownloadedRelease:
+    """What a run released when it opened, and the parameters it was opened with."""
+
+    run_id: str
+    dataset: str
+    mechanism: str
+    parameters: dict[str, Any]
+    values: Tensor  # float64, exact
+
+    @classmethod
+    def of(cls, message: release_pb2.DownloadReleaseResponse) -> Self:
+        """Return the release of a message.
+
+        Returns:
+            Its blocks joined along the first axis.
+
+        Raises:
+            ProtocolError: If it cannot be understood.
+        """
+        blocks = [released_values(block) for block in message.blocks]
+        try:
+            values = torch.from_numpy(np.concatenate(blocks))
+            parameters = json.loads(message.choice.parameters)
+        except ValueError:
+            msg = "The curator's release cannot be read."
+            raise ProtocolError(msg, "Install the version that the steward uses.") from None
+        return cls(
+            run_id=message.run_id,
+            dataset=message.dataset,
+            mechanism=message.choice.mechanism,
+            parameters=parameters,
+            values=values,
+        )

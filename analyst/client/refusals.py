@@ -8,6 +8,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from analyst import errors
+from analyst.client.messages import value_of
 from analyst.errors import (
     AnalystError,
     BudgetNumbers,
@@ -111,7 +112,7 @@ def _from_refusal(refusal: refusal_pb2.Refusal) -> AnalystError:
     reason, message = refusal.reason, refusal.message
     words = (reason, message, refusal.detail, refusal.remedy)
     if reason in EXHAUSTED:
-        return EXHAUSTED[reason](*words, numbers=_numbers(refusal.budget))
+        return EXHAUSTED[reason](*words, numbers=value_of(BudgetNumbers, refusal.budget))
     if reason in UNAVAILABLE:
         detailed = f"{message} ({refusal.detail})" if refusal.detail else message
         return UNAVAILABLE[reason](
@@ -120,14 +121,3 @@ def _from_refusal(refusal: refusal_pb2.Refusal) -> AnalystError:
     if reason == "INTERNAL":
         return CuratorFailed(message, f"{refusal.remedy} (request {refusal.request_id})")
     return REFUSALS.get(reason, RequestRefused)(*words)
-
-
-def _numbers(numbers: refusal_pb2.BudgetNumbers) -> BudgetNumbers:
-    return BudgetNumbers(
-        budget=numbers.budget,
-        spent=numbers.spent,
-        reserved=numbers.reserved,
-        asked=numbers.asked,
-        remaining=numbers.remaining,
-        delta=numbers.delta,
-    )

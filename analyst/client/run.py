@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
@@ -14,15 +15,45 @@ from torch import Tensor
 from analyst.client import messages
 from analyst.client.channel import Connection
 from analyst.client.codec import check_graph, decode_gradient, encode_feature_step, encode_step
-from analyst.client.interrupted import InterruptedSteps
 from analyst.client.stream import StepStream
 from analyst.errors import (
     RequestRefused,
     StepConflict,
     StepLost,
     StepOutOfOrder,
+    StepsInterrupted,
 )
 from protos.weir.v1 import release_pb2, run_pb2
+
+
+@final
+class InterruptedSteps:
+    """Those of one run since its last answer."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._steps = range(0)
+
+    def __bool__(self) -> bool:
+        """Return whether there are any."""
+        return len(self._steps) > 0
+
+    def add(self, first: int, count: int) -> None:
+        """Remember steps whose answers will not be read."""
+        self._steps = range(self._steps.start if self else first, first + count)
+
+    def settle(self, run_id: str, next_step: int) -> None:
+        """Name those that the ledger counts, once, and forget them all."""
+        counted = [str(step) for step in self._steps if step < next_step]
+        self._steps = range(0)
+        if counted:
+            warnings.warn(
+                f"run {run_id}: step {', '.join(counted)} was interrupted after it was sent; it is "
+                f"charged and its answer was not read. The run goes on with step {next_step}.",
+                StepsInterrupted,
+                stacklevel=5,
+            )
+
 
 DEEPEST: Final = 16
 """As many steps may be on their way as a curator keeps answers for a stream that broke."""

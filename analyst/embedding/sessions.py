@@ -23,7 +23,7 @@ from analyst.training.run_source import Curator
 from analyst.training.session import SessionOptions, SessionResult, resume_session, run_session
 
 if TYPE_CHECKING:
-    from analyst.client.release import DownloadedRelease
+    from analyst.client.codec import DownloadedRelease
 
 
 class ReleasingCurator(Curator, Protocol):

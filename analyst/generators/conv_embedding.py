@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from analyst.generators.configs import ConvEmbeddingConfig
 from analyst.generators.generator import ConditionalGenerator, ImageShape
-from analyst.generators.sizes import crop, num_doublings, seed_size
+from analyst.generators.sizes import crop, doubled, num_doublings, seed_size
 
 _LONGEST_SEED = 8
 _LEAST_DOUBLINGS = 2
@@ -35,18 +35,9 @@ class ConvEmbeddingGenerator(ConditionalGenerator):
         channels = config.width << doublings
         inputs = config.latent_dim + config.embedding_dim
         self.embedding = nn.Embedding(shape.num_classes, config.embedding_dim)
-        layers: list[nn.Module] = [
-            nn.ConvTranspose2d(inputs, channels, seed_size(shape, doublings), bias=False),
-            *_normalise(channels),
-        ]
-        for _ in range(doublings):
-            layers += [
-                nn.ConvTranspose2d(channels, channels // 2, 4, stride=2, padding=1, bias=False),
-                *_normalise(channels // 2),
-            ]
-            channels //= 2
+        layers = doubled(inputs, channels, seed_size(shape, doublings), doublings)
         self.layers = nn.Sequential(
-            *layers, nn.Conv2d(channels, shape.channels, 3, padding=1), nn.Sigmoid()
+            *layers, nn.Conv2d(config.width, shape.channels, 3, padding=1), nn.Sigmoid()
         )
 
     def forward(self, latents_NZ: Tensor, labels_N: Tensor) -> Tensor:
@@ -54,7 +45,3 @@ class ConvEmbeddingGenerator(ConditionalGenerator):
         features = torch.cat([latents_NZ, self.embedding(labels_N)], dim=1)
         images: Tensor = self.layers(features[:, :, None, None])
         return crop(2 * images - 1, self._shape)
-
-
-def _normalise(channels: int) -> tuple[nn.Module, nn.Module]:
-    return nn.BatchNorm2d(channels, track_running_stats=False), nn.ReLU()

@@ -17,8 +17,7 @@ from torch import Tensor, nn
 
 from analyst.generators.configs import DcganConfig
 from analyst.generators.generator import ConditionalGenerator, ImageShape
-
-_SHRINK = 4  # two layers of stride 2
+from analyst.generators.sizes import quarter
 
 
 @final
@@ -28,22 +27,10 @@ class DcganGenerator(ConditionalGenerator):
     batch_dependent = True
 
     def __init__(self, config: DcganConfig, shape: ImageShape) -> None:
-        """Build the layers for `shape`.
-
-        Args:
-            config: Sizes.
-            shape: Public facts of the data set; height and width are multiples of 4.
-
-        Raises:
-            ValueError: If height or width is not a multiple of 4.
-        """
+        """Build the layers for `shape`, whose height and width are multiples of 4."""
         super().__init__(config, shape)
-        if shape.height % _SHRINK or shape.width % _SHRINK:
-            size = f"{shape.height}x{shape.width}"
-            msg = f"dcgan needs sides that are multiples of {_SHRINK}, not {size}"
-            raise ValueError(msg)
         width = config.width
-        seed = (shape.height // _SHRINK, shape.width // _SHRINK)
+        seed = quarter("dcgan", shape)
         self.embedding = nn.Embedding(shape.num_classes, config.embedding_dim)
         self.layers = nn.Sequential(
             nn.ConvTranspose2d(

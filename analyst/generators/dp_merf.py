@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from analyst.generators.configs import DpMerfConfig
 from analyst.generators.generator import ConditionalGenerator, ImageShape
+from analyst.generators.sizes import quarter
 
-_GROWTH = 4  # two upsamplings by 2
 _KERNEL = 5
 _HIDDEN = 200
 
@@ -29,22 +29,10 @@ class DpMerfGenerator(ConditionalGenerator):
     batch_dependent = True
 
     def __init__(self, config: DpMerfConfig, shape: ImageShape) -> None:
-        """Build the layers for `shape`.
-
-        Args:
-            config: Sizes.
-            shape: Public facts of the data set; height and width are multiples of 4.
-
-        Raises:
-            ValueError: If height or width is not a multiple of 4.
-        """
+        """Build the layers for `shape`, whose height and width are multiples of 4."""
         super().__init__(config, shape)
-        if shape.height % _GROWTH or shape.width % _GROWTH:
-            size = f"{shape.height}x{shape.width}"
-            msg = f"dp-merf needs sides that are multiples of {_GROWTH}, not {size}"
-            raise ValueError(msg)
         width = config.width
-        seed = (width, shape.height // _GROWTH, shape.width // _GROWTH)
+        seed = (width, *quarter("dp-merf", shape))
         flat = seed[0] * seed[1] * seed[2]
         self.layers = nn.Sequential(
             nn.Linear(config.latent_dim + shape.num_classes, _HIDDEN),

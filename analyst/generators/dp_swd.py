@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from analyst.generators.configs import DpSwdConfig
 from analyst.generators.generator import ConditionalGenerator, ImageShape
-from analyst.generators.sizes import crop, seed_size
+from analyst.generators.sizes import crop, doubled, seed_size
 
 _DOUBLINGS = 4
 
@@ -33,17 +33,8 @@ class DpSwdGenerator(ConditionalGenerator):
         self._shape = shape
         channels = config.width << (_DOUBLINGS - 1)
         inputs = config.latent_dim + shape.num_classes
-        layers: list[nn.Module] = [
-            nn.ConvTranspose2d(inputs, channels, seed_size(shape, _DOUBLINGS), bias=False),
-            *_normalise(channels),
-        ]
-        for _ in range(_DOUBLINGS - 1):
-            layers += [
-                nn.ConvTranspose2d(channels, channels // 2, 4, stride=2, padding=1, bias=False),
-                *_normalise(channels // 2),
-            ]
-            channels //= 2
-        last = nn.ConvTranspose2d(channels, shape.channels, 4, stride=2, padding=1)
+        layers = doubled(inputs, channels, seed_size(shape, _DOUBLINGS), _DOUBLINGS - 1)
+        last = nn.ConvTranspose2d(config.width, shape.channels, 4, stride=2, padding=1)
         self.layers = nn.Sequential(*layers, last, nn.Tanh())
 
     def forward(self, latents_NZ: Tensor, labels_N: Tensor) -> Tensor:
@@ -52,7 +43,3 @@ class DpSwdGenerator(ConditionalGenerator):
         features = torch.cat([latents_NZ, labels_NK], dim=1)
         images: Tensor = self.layers(features[:, :, None, None])
         return crop(images, self._shape)
-
-
-def _normalise(channels: int) -> tuple[nn.Module, nn.Module]:
-    return nn.BatchNorm2d(channels, track_running_stats=False), nn.ReLU()

@@ -16,7 +16,7 @@ from analyst.recipes.mechanisms import ADAPTATION, mechanism_config, mechanism_n
 from analyst.recipes.schema import OptimizerConfig, Recipe, SessionConfig, TrainingConfig
 
 if TYPE_CHECKING:
-    from analyst.adaptation.config import AdaptationRecipe
+    from analyst.adaptation.recipe import AdaptationRecipe
 
 _TYPES: Final = {
     "integer": "whole number",

@@ -29,7 +29,7 @@ from typing import (
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
 from analyst.errors import RecipeError
-from analyst.generators.labels import balanced_labels
+from analyst.generators.sampling import balanced_labels
 from analyst.recipes.json_schema import read_data, type_of
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from analyst.adaptation.config import AdaptationRecipe
+from analyst.adaptation.recipe import AdaptationRecipe
 from analyst.facts import ImageFacts, Plan, PlanQuestion
 from analyst.recipes import Recipe
 from analyst.rehearsal import BANNER, is_rehearsal, limit_text

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from analyst.device import check_device
 from analyst.errors import CuratorUnreachable, RecipeError, RunClosed
+from analyst.generators.decoded import DecodedGenerator
 from analyst.recipes import Recipe, recipe_from_dict, recipe_to_dict
 from analyst.recipes.load import with_session
 from analyst.rehearsal import BANNER, is_rehearsal
@@ -25,13 +26,19 @@ from analyst.training.checkpoint import (
     checkpoint_store,
     image_shape,
     must_fit_recipe,
+    read_run,
 )
 from analyst.training.loop import Outcome, Stop, train
-from analyst.training.outputs import Outputs, SampleGrids, Trained
 from analyst.training.progress import Progress
+from analyst.training.run_files import Outputs, SampleGrids, Trained
 from analyst.training.run_source import ImageRun, OpenRun, RunSource
-from analyst.training.start import start_from, take_decoder
-from analyst.training.state import TrainingState, load_state, new_state, state_tensors
+from analyst.training.state import (
+    TrainingState,
+    load_generator,
+    load_state,
+    new_state,
+    state_tensors,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -253,3 +260,52 @@ def _state(recipe: Recipe, dataset: dict[str, Any]) -> TrainingState:
     except (ValueError, RuntimeError) as error:
         message = f"the generator of this recipe does not fit: {error}"
         raise RecipeError(message, "Change [generator] or --device.") from None
+
+
+def start_from(
+    state: TrainingState, recipe: Recipe, dataset: dict[str, Any], directory: Path
+) -> None:
+    """Take the averaged generator weights of another run, as `analyst sample` shows them.
+
+    Args:
+        state: A new state, in place.
+        recipe: Its recipe.
+        dataset: Its data set's facts.
+        directory: The other run's output directory.
+
+    Raises:
+        CheckpointError: If there is no whole checkpoint.
+        RecipeError: If the generators differ.
+    """
+    tensors, manifest = read_run(directory)
+    other = recipe_from_dict(manifest.recipe, origin=f"the recipe in {directory}")
+    if other.generator != recipe.generator or image_shape(manifest.dataset) != image_shape(dataset):
+        message = f"the generator in {directory} is not the one of this recipe"
+        raise RecipeError(message, "Use the same [generator] and a data set of the same shape.")
+    with must_fit_recipe(directory):
+        load_generator(state.model, tensors, part="ema")
+    state.ema.load({name: p.detach() for name, p in state.model.named_parameters()})
+
+
+def take_decoder(state: TrainingState, decoder: Mapping[str, Tensor] | None) -> None:
+    """Give a generator of codes the decoder that was released.
+
+    Args:
+        state: A new state, in place; other generators are left as they are.
+        decoder: Released weights by name; none without a download.
+
+    Raises:
+        RecipeError: If there is none, or another one than the recipe says.
+    """
+    if not isinstance(state.model, DecodedGenerator):
+        return
+    if decoder is None:
+        message = "this generator needs the decoder that is released when its run opens"
+        remedy = "Use 'analyst embedding download', then 'analyst embedding train'."
+        raise RecipeError(message, remedy)
+    try:
+        state.model.take_decoder(decoder)
+    except ValueError as error:
+        message = f"the download does not fit this generator: {error}"
+        raise RecipeError(message, "Use the recipe that the run was opened with.") from None
+    state.ema.load({name: p.detach() for name, p in state.model.named_parameters()})

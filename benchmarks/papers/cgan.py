@@ -14,8 +14,8 @@ from typing import Final
 
 import numpy as np
 
-from curator.accounting.profile import fitted_epsilon, mixture_profiles
-from curator.accounting.quadrature import sampled_gaussian_rdp_at
+from curator.accounting.profile_composition import fitted_epsilon, mixture_profiles
+from curator.accounting.sampled_rdp import sampled_gaussian_rdp_at
 
 _MOST: Final = 1 << 20
 _ORDERS: Final = tuple(1 + i / 50 for i in range(1, 3000))

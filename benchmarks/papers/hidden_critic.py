@@ -16,7 +16,12 @@ from typing import Final
 import numpy as np
 from scipy.special import log_ndtr
 
-from curator.accounting.profile import Floats, fitted_epsilon, mixture_profiles, remove_profile
+from curator.accounting.profile_composition import (
+    Floats,
+    fitted_epsilon,
+    mixture_profiles,
+    remove_profile,
+)
 
 _PRECISION: Final = 1e-5
 _MOST: Final = 1 << 20

@@ -18,11 +18,11 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Final
 
+from curator.accounting.epsilon_alone import renyi_epsilon
 from curator.accounting.events.base import PrivacyEvent
 from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.accounting.events.sliced_gaussian import SampledSlicedGaussianEvent, sampled_sliced_rdp
 from curator.accounting.orders import ORDERS
-from curator.accounting.pld import renyi_epsilon
 from curator.accounting.rdp import epsilon_from_rdp
 from curator.privacy.event_numbers import MAX_NOISE_MULTIPLIER, MIN_NOISE_MULTIPLIER
 

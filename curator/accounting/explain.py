@@ -13,12 +13,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from curator.accounting.cost import UNIT, Cost, event_cost
+from curator.accounting.epsilon_alone import pld_epsilon
 from curator.accounting.events.base import PrivacyEvent
-from curator.accounting.favourite import favourite_for
 from curator.accounting.orders import ORDERS
-from curator.accounting.pld import pld_epsilon
 from curator.accounting.rdp import epsilon_from_rdp
-from curator.accounting.rule import BudgetRule
+from curator.accounting.rule import BudgetRule, favourite_for
 from curator.privacy.adjacency import Relation
 from curator.privacy.budget import Budget
 from curator.privacy.event_numbers import MAX_STEPS

@@ -19,6 +19,7 @@ from typing import Final, Self
 from curator.accounting.cost import UNIT, Cost, total_cost
 from curator.accounting.orders import ORDERS
 from curator.privacy.budget import Budget
+from curator.privacy.event_numbers import MAX_STEPS
 
 IMPLEMENTATION_SLACK: Final = Decimal("1e-12")
 """The part of delta kept for the noise sampler's distance from the ideal distribution."""
@@ -221,3 +222,30 @@ def _times(delta: Decimal, weight: Fraction) -> Decimal:
 def _units_above(value: Decimal) -> int:
     """Return an integer number of units above `value`; one more covers the decimals' last digit."""
     return int(_CONTEXT.multiply(value, Decimal(UNIT)).to_integral_value(ROUND_CEILING)) + 1
+
+
+def favourite_for(budget: Budget, setup: Cost, step: Cost) -> float:
+    """Return the order whose rule affords most of a method.
+
+    Args:
+        budget: Of the data set, unspent.
+        setup: What one run of it costs beside its steps.
+        step: What each of its steps costs; a method that is charged once has none.
+
+    Returns:
+        An order of the grid; the default one unless another is better.
+
+    Privacy:
+        Looks at public numbers only, so the rule that follows is fixed without the data.
+    """
+    default = default_favourite(budget)
+
+    def value(order: float) -> tuple[float, float, bool]:
+        rule = BudgetRule.register(budget, order)
+        if step.is_zero:
+            return (0.0, -rule.spent_epsilon(setup), order == default)
+        nothing = Cost.zero()
+        steps = rule.affordable_steps(nothing, setup, step, MAX_STEPS)
+        return (steps, -rule.spent_epsilon(setup + step), order == default)
+
+    return max(ORDERS, key=value)

@@ -17,7 +17,7 @@ from typing import Final
 import mpmath
 import numpy as np
 
-from curator.accounting.profile import DISCRETENESS, Floats, Profiles, mixture_profiles
+from curator.accounting.profile_composition import DISCRETENESS, Floats, Profiles, mixture_profiles
 from curator.accounting.sliced_definition import SlicedNumbers
 
 _NODES: Final = 24

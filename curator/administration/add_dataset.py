@@ -22,8 +22,8 @@ from curator.data.images import LabelledImages
 from curator.data.overlap import MOST_SHARED, Overlap
 from curator.data.store import sweep_partial, write_store
 from curator.folder import CuratorFolder
+from curator.ledger.datasets_and_runs import DatasetState
 from curator.ledger.ledger import DatasetExists
-from curator.ledger.records import DatasetState
 from curator.privacy.facts import DatasetFacts
 from curator.service.rehearsal import check_not_mixed
 from curator.sources.ingest import ingest_source

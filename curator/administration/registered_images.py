@@ -23,9 +23,9 @@ from curator.data.overlap import Overlap, SameImages, check_overlap
 from curator.data.store import open_store
 from curator.folder import CuratorFolder
 from curator.identity.certificates import write_private
+from curator.ledger.datasets_and_runs import DatasetState, DatasetStatus
 from curator.ledger.entries import StatusSet, decode
 from curator.ledger.ledger import Ledger
-from curator.ledger.records import DatasetState, DatasetStatus
 
 _ASKED: Final = '"asked":false'
 _HASHED: Final = (

@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from curator.cli import analyst, dataset, doctor, explain, init, ledger, plan, serve
+from curator.cli import analyst, dataset_decisions, doctor, explain, init, ledger, plan, serve
 from curator.cli.command import Task, command
 from curator.cli.exit_code import ExitCode
 from curator.cli.options import CONTEXT, Group, argument
@@ -47,7 +47,15 @@ last = typer.Typer()
 # by name: the audit asks with the analyst's client, which the curator may not know
 audit = import_module("audit.cli").app
 for part in (
-    *(init.app, dataset.app, analyst.app, serve.app, ledger.budget_app, plan.app, ledger.app),
+    *(
+        init.app,
+        dataset_decisions.app,
+        analyst.app,
+        serve.app,
+        ledger.budget_app,
+        plan.app,
+        ledger.app,
+    ),
     *(explain.app, audit, doctor.app, init.key_app, last),
 ):
     app.add_typer(part)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from curator.data.store import is_stored
-from curator.ledger.records import DatasetState, DatasetStatus
+from curator.ledger.datasets_and_runs import DatasetState, DatasetStatus
 from curator.privacy.facts import is_rehearsal
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from curator.ledger.records import DatasetState, RunState, Spend, Statement
+from curator.ledger.datasets_and_runs import DatasetState, RunState, Spend, Statement
 from curator.ledger.sql_ledger import SqlLedger
 from curator.privacy.budget import REHEARSAL_EPSILON
 from curator.privacy.facts import is_rehearsal

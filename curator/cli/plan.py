@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import typer
 
 from curator.cli.command import Dir, Task, UsageProblem, command, opened, reader
-from curator.cli.dataset import Cleared, Name, Rules, changed_rules
+from curator.cli.dataset_decisions import Cleared, Name, Rules, changed_rules
 from curator.cli.options import argument, flag, option
 from curator.cli.screen import table_lines
 
@@ -162,7 +162,7 @@ def _lines(
 
 
 def _left(answer: PlanAnswer) -> str:
-    from curator.ledger.records import DatasetStatus
+    from curator.ledger.datasets_and_runs import DatasetStatus
 
     status = DatasetStatus(answer.budget.status)
     return status if status.is_final else f"{answer.remaining:.4f} left"

@@ -110,11 +110,10 @@ def favourite_of_recipe(path: str, facts: DatasetFacts) -> tuple[float, str]:
         UsageProblem: If the recipe's mechanism does not fit the data set, or its budget no step.
     """
     from curator.accounting.cost import Cost, event_cost
-    from curator.accounting.favourite import favourite_for
-    from curator.accounting.rule import BudgetRule
+    from curator.accounting.rule import BudgetRule, favourite_for
     from curator.mechanisms.catalogue import parse_mechanism  # torch
     from curator.privacy.event_numbers import MAX_STEPS
-    from curator.service.declared_limits import check_policy
+    from curator.service.checks import check_policy
 
     table = mechanism_table(path)
     try:

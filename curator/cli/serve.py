@@ -19,7 +19,7 @@ from curator.cli.screen import Screen, say
 if TYPE_CHECKING:
     from curator.config import CuratorConfig
     from curator.folder import CuratorFolder
-    from curator.serving.bootstrap import Curator
+    from curator.process.bootstrap import ServingCurator
 
 app = typer.Typer()
 
@@ -144,8 +144,8 @@ def rehearse(  # noqa: PLR0913 - one parameter a group of options
     certificates certify nothing, and its folder is its own.
     """
     from curator.config import load_config
+    from curator.process.rehearsal import Rehearsal, prepare_rehearsal  # torch, seconds
     from curator.service.rehearsal import BANNER
-    from curator.serving.rehearsal import Rehearsal, prepare_rehearsal  # torch, seconds
 
     rehearsal = Rehearsal(
         name=like.name,
@@ -193,7 +193,7 @@ def _serve(
 
     task.is_answered = False  # the exit code tells how serving ended, not what was printed
     tune_process()
-    from curator.serving.bootstrap import create_curator, drain_on_signals  # torch, seconds
+    from curator.process.bootstrap import create_curator, drain_on_signals  # torch, seconds
 
     config = listening.over(config)
     configure_logging()
@@ -212,7 +212,7 @@ def _serve(
         raise UsageProblem(msg) from None
 
 
-def say_ready(screen: Screen, config: CuratorConfig, curator: Curator, *, tls: bool) -> None:
+def say_ready(screen: Screen, config: CuratorConfig, curator: ServingCurator, *, tls: bool) -> None:
     """Print one line or one object as soon as it answers, also when quiet: scripts wait for it."""
     from curator.identity.listen import address, is_every_address, reachable
     from curator.privacy.facts import is_rehearsal

@@ -25,10 +25,10 @@ from curator.data.store import StoredImages
 from curator.data.stored_rows import Levels, StoredRows
 from curator.data.subset import ordered_subset
 from curator.errors import DatasetOutOfService
+from curator.privacy.batches import RecordBatch
 from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
-from curator.privacy.records import RecordBatch
 
 Copied = tuple[np.ndarray, np.ndarray]
 """Levels and labels of some rows, in memory of their own."""

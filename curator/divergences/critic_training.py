@@ -11,7 +11,7 @@ Shape legend: K critics, k of them at a time, R records of a minibatch, N genera
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -19,7 +19,8 @@ from torch import Tensor
 
 from curator.divergences.adam import Ensemble, adam_step_in_place
 from curator.divergences.critics import CriticShape, Parameters
-from curator.divergences.ensemble_pass import EnsemblePass
+from curator.divergences.device import compute_device
+from curator.divergences.ensemble import EnsemblePass
 
 _BYTES_AT_ONCE = {"cpu": 1 << 27, "cuda": 1 << 32}  # of activations
 _BETAS = 0.5, 0.9  # as published
@@ -145,3 +146,34 @@ def _slopes(asked: EnsemblePass, penalty: float, batch: Minibatch, some: slice) 
         places = [axis for axis in range(1, slope.ndim) if axis != 2]
         found[f"bias{number}"] = slope[:, :ends].sum(dim=places)
     return found
+
+
+_PARTS = ("critics", "means", "squares")
+
+
+def pack_ensemble(ensemble: Ensemble) -> dict[str, Tensor]:
+    """Return parameters, moments and the number of updates, as tensors of the processor.
+
+    Returns:
+        Tensors named `critics.weight0` and so on.
+    """
+    tensors = {
+        f"{part}.{name}": value.detach().cpu().contiguous()
+        for part in _PARTS
+        for name, value in getattr(ensemble, part).items()
+    }
+    return {**tensors, "num_updates": torch.tensor([ensemble.num_updates])}
+
+
+def unpack_ensemble(tensors: Mapping[str, Tensor]) -> Ensemble:
+    """Return the ensemble that was packed, on the device that this process computes on.
+
+    Args:
+        tensors: Of `pack_ensemble`, perhaps among others.
+    """
+    found: dict[str, dict[str, Tensor]] = {part: {} for part in _PARTS}
+    for name, value in tensors.items():
+        part, _, rest = name.partition(".")
+        if part in found:
+            found[part][rest] = value.to(compute_device())
+    return Ensemble(**found, num_updates=int(tensors["num_updates"]))

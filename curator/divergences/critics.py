@@ -173,3 +173,22 @@ def scores(shape: CriticShape, critic: Parameters, images_ND: Tensor, onehot_NL:
         features_NF = grid.flatten(1)
     by_label_N = (linear(features_NF, critic["classes"]) * onehot_NL).sum(dim=1)
     return linear(features_NF, critic["score"])[:, 0] + by_label_N
+
+
+def public_normals(seed: int, stream: str, count: int) -> Tensor:
+    """Return public standard normal numbers.
+
+    Args:
+        seed: Public seed.
+        stream: Name of an independent stream under the seed.
+        count: How many.
+
+    Returns:
+        float32 values, at most 8.6 in size.
+
+    References:
+        [box:58].
+    """
+    radii, turns = public_uniforms(seed, stream, 2 * count).reshape(2, count)
+    lengths = (-2 * torch.log1p(-radii)).sqrt()  # radii are below 1
+    return (lengths * torch.cos(2 * math.pi * turns)).to(torch.float32)

@@ -5,20 +5,21 @@ of any result is a function of that row's image and label, of the place of the r
 parameters: nothing is summed, averaged or normalised over rows. Slopes of a row are outer products
 of what goes into a layer and the slope of what comes out, so no network is evaluated row by row.
 
-Shape legend: N images, D pixels, L classes, P parameters, S places of a convolution, K
-values of a patch, C channels.
+Shape legend: N images, D pixels, L classes, P parameters, S places of a convolution, K values of a
+patch, C channels.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn.functional import conv2d, leaky_relu, linear, pad, softplus
 
+from curator.divergences.adam import adam_step_in_place
 from curator.divergences.critics import (
     KERNEL,
     SLOPE,
@@ -27,6 +28,63 @@ from curator.divergences.critics import (
     initial_critics,
     scores,
 )
+
+_BETAS = 0.5, 0.999  # as published
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class CriticVector:
+    """Parameters with Adam's moments, all of one length and on one device."""
+
+    values: Tensor
+    means: Tensor
+    squares: Tensor
+    num_updates: int
+
+    @classmethod
+    def start(cls, values: Tensor) -> CriticVector:
+        """Return parameters that were never updated: float32, one after the other."""
+        zeros = torch.zeros_like(values)
+        return cls(values=values, means=zeros, squares=zeros, num_updates=0)
+
+    def pack(self) -> dict[str, Tensor]:
+        """Return everything as tensors of the processor."""
+        return {
+            "values": self.values.cpu(),
+            "means": self.means.cpu(),
+            "squares": self.squares.cpu(),
+            "num_updates": torch.tensor([self.num_updates]),
+        }
+
+    @classmethod
+    def unpack(cls, tensors: Mapping[str, Tensor], device: torch.device) -> CriticVector:
+        """Return what was packed.
+
+        Args:
+            tensors: Of `pack`.
+            device: Where to compute.
+        """
+        return cls(
+            values=tensors["values"].to(device),
+            means=tensors["means"].to(device),
+            squares=tensors["squares"].to(device),
+            num_updates=int(tensors["num_updates"]),
+        )
+
+
+def adam_step(critic: CriticVector, slope: Tensor, learning_rate: float) -> CriticVector:
+    """Return the parameters after one step; those that were given are unchanged.
+
+    References:
+        [bie:23], whose decays these are.
+    """
+    turn = critic.num_updates + 1
+    values, means, squares = parts = [
+        {"": part.clone()} for part in (critic.values, critic.means, critic.squares)
+    ]
+    adam_step_in_place(learning_rate, _BETAS, turn, {"": slope}, parts)
+    return CriticVector(values=values[""], means=means[""], squares=squares[""], num_updates=turn)
+
 
 _STRIDE = 2
 

@@ -7,7 +7,11 @@ mix             both side by side, their squared norms in public shares
 Each map has two faces: rows of private records in exact integer arithmetic, and rows of public
 images in ordinary differentiable floating point.
 
-Shape legend: N samples, M records, D pixels, R features.
+The loss is the class-wise MMD^2 between given mean embeddings and generated images. Per class:
+|mean_k|^2 - 2 mean_k . mu_k + the unbiased estimate of |E phi(generated)|^2, averaged
+over the K classes of the image space. A class without rows contributes nothing.
+
+Shape legend: N samples, M records, D pixels, R = 2F features, K classes.
 """
 
 from __future__ import annotations
@@ -21,8 +25,7 @@ from torch import Tensor
 
 from curator.divergences.device import compute_device
 from curator.divergences.random_features import FourierFeatures
-from curator.divergences.scattering import Scattering
-from curator.divergences.wavelets import MAP_BITS
+from curator.divergences.scattering import MAP_BITS, Scattering
 
 
 class FeatureMap(Protocol):
@@ -135,3 +138,41 @@ class MixedFeatures:
     def _join(self, first: Tensor, second: Tensor) -> Tensor:
         weights = math.sqrt(self.share), math.sqrt(1 - self.share)
         return torch.cat((first * weights[0], second * weights[1]), dim=1)
+
+
+def class_gradients(
+    features: FeatureMap, images_ND: Tensor, labels_N: Tensor, class_means_K2F: Tensor
+) -> Tensor:
+    """Return the gradient of the mean over classes of the unbiased MMD^2.
+
+    With g rows of a class whose features add up to S, the derivative with respect to one row's
+    feature is 2/(K g) (S/(g - 1) - mean); the part of S that is the row's own feature drops out,
+    because |phi| is constant. A lone row has no pair, so only the cross term is left.
+
+    Args:
+        features: The feature map.
+        images_ND: Generated pixels in [-1, 1].
+        labels_N: Class indices below K.
+        class_means_K2F: Mean embedding that each class should reach.
+
+    Returns:
+        Rows (N, D) in the dtype of the images.
+
+    References:
+        [gretton:12], equation 4 (unbiased estimate); [harder:21], equation 6.
+    """
+    device = compute_device()
+    labels_N = labels_N.to(device)
+    with torch.enable_grad():
+        moving_ND = images_ND.detach().to(device).requires_grad_()
+        tracked_N2F = features.rows(moving_ND)
+    rows_N2F = tracked_N2F.detach()
+    means_K2F = class_means_K2F.to(rows_N2F)
+    sums_K2F = torch.zeros_like(means_K2F).index_add_(0, labels_N, rows_N2F)
+    sizes_K = torch.bincount(labels_N, minlength=means_K2F.shape[0]).to(rows_N2F.dtype)
+    paired_K = (sizes_K > 1).to(rows_N2F.dtype) / (sizes_K - 1).clamp_min(1)
+    by_feature_K2F = sums_K2F * paired_K.unsqueeze(1) - means_K2F
+    scales_K = 2 / (means_K2F.shape[0] * sizes_K.clamp_min(1))
+    weights_K2F = by_feature_K2F * scales_K.unsqueeze(1)
+    (gradient_ND,) = torch.autograd.grad(tracked_N2F, moving_ND, weights_K2F[labels_N])
+    return gradient_ND

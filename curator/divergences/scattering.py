@@ -6,11 +6,18 @@ there are 1 + 2 * 8 + 8 * 8 = 81 maps per channel, each on a grid of a quarter o
 are first mapped to [0, 1], so that an empty border equals the zeros around it. Higher orders are
 smaller; public weights make up for it.
 
-Shape legend: N images, M records, D pixels, P maps, H height, W width, S coefficients.
+A filter is a matrix product: maps are cut into overlapping tiles, and one matrix takes a tile to
+real and imaginary parts at every angle. In float64 a product of integers is exact in any order, and
+the modulus of the private side is an integer square root, so no bit of a record's map depends on
+where the record stands, on its companions, or on how a library adds.
+
+Shape legend: N images, M records, D pixels, P maps, H height, W width, S coefficients, A angles, T
+tiles, I tile inputs, O outputs.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +27,157 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from curator.divergences.wavelets import MAP_BITS, NUM_ANGLES, exact_moduli, moduli
+NUM_ANGLES = 8
+MAP_BITS = 16  # private maps are integers * 2^-16
+FILTER_BITS = 14  # absolute sums of a filter are below 2, so private sums are below 2^31
+_SMOOTHING_BITS = 13  # sqrt(. + 2^-26): a finite slope where a map is flat
+_HALF_WIDTH = 3
+_WINDOW = 0.8  # standard deviation in pixels
+_FREQUENCY = 0.75 * math.pi
+_LARGEST_TILE = 8
+_MAX_TILE_VALUES = 1 << 22  # of the private side at once: 32 MiB in float64
+
+
+@functools.lru_cache(maxsize=1)
+def morlet_filters() -> Tensor:
+    """Return the real, then the imaginary parts of the filters, as integers * 2^-14.
+
+    psi(u) = g(u) (exp(i f . u) - kappa) / sum g with a Gaussian window g, frequencies f of one
+    length at eight angles of a half turn, and kappa such that psi adds up to zero, exactly. The
+    rounding hides the last bits in which mathematics libraries differ.
+
+    Returns:
+        float64 integers (2A, 7, 7).
+
+    References:
+        [bruna:13], section 2.
+    """
+    grid = range(-_HALF_WIDTH, _HALF_WIDTH + 1)
+    window = [[math.exp(-(x * x + y * y) / (2 * _WINDOW**2)) for x in grid] for y in grid]
+    window_HW = torch.tensor(window, dtype=torch.float64)
+    window_HW = window_HW / window_HW.sum()
+    parts = []
+    for wave in (math.cos, math.sin):
+        for angle in (math.pi * index / NUM_ANGLES for index in range(NUM_ANGLES)):
+            cosine, sine = _FREQUENCY * math.cos(angle), _FREQUENCY * math.sin(angle)
+            waves = [[wave(cosine * x + sine * y) for x in grid] for y in grid]
+            waves_HW = torch.tensor(waves, dtype=torch.float64)
+            part_HW = window_HW * (waves_HW - (window_HW * waves_HW).sum())
+            part_HW = torch.round(part_HW * 2.0**FILTER_BITS)
+            part_HW[_HALF_WIDTH, _HALF_WIDTH] -= part_HW.sum()
+            parts.append(part_HW)
+    return torch.stack(parts)
+
+
+def moduli(maps_NPHW: Tensor) -> Tensor:
+    """Return the smoothed moduli of public maps, differentiable.
+
+    Args:
+        maps_NPHW: Maps in about [0, 1], surrounded by zeros.
+
+    Returns:
+        Maps (N, P A, H, W), the angles of a map beside each other.
+    """
+    num_images, num_maps, height, width = maps_NPHW.shape
+    tile = _tile(height), _tile(width)
+    tiles_TI = _cut(maps_NPHW.flatten(0, 1), *tile)
+    operator_IO = _float_operator(*tile, maps_NPHW.dtype, maps_NPHW.device)
+    values_TO: Tensor = _Modulus.apply(tiles_TI @ operator_IO)  # type: ignore[no-untyped-call]
+    return _joined(values_TO, (num_images, num_maps, height, width), *tile)
+
+
+def exact_moduli(maps_NPHW: Tensor) -> Tensor:
+    """Return the smoothed moduli of private maps, each a function of its own image alone.
+
+    Args:
+        maps_NPHW: int64 maps in [0, 2^16], in units of 2^-16.
+
+    Returns:
+        int64 maps (N, P A, H, W) in the same units, at most 2^17.
+
+    Privacy:
+        Every partial sum of the product is an integer below 2^31, so exact in float64; what
+        follows is elementwise in int64. Memory is bounded whatever the number of images.
+    """
+    num_images, num_maps, height, width = maps_NPHW.shape
+    tile = _tile(height), _tile(width)
+    operator_IO = _operator(*tile, maps_NPHW.device)
+    per_map = max(operator_IO.shape) * (height // tile[0]) * (width // tile[1])
+    parts = [
+        _rounded_moduli(_cut(part.to(torch.float64), *tile) @ operator_IO)
+        for part in torch.split(maps_NPHW.flatten(0, 1), max(1, _MAX_TILE_VALUES // per_map))
+    ]
+    return _joined(torch.cat(parts), (num_images, num_maps, height, width), *tile)
+
+
+def _rounded_moduli(sums_TO: Tensor) -> Tensor:
+    """Return moduli in units of 2^-16 from real and imaginary parts in units of 2^-30."""
+    real, imaginary = sums_TO.to(torch.int64).chunk(2, dim=1)
+    floor = 1 << 2 * (MAP_BITS + FILTER_BITS - _SMOOTHING_BITS)
+    squares = real * real + imaginary * imaginary + floor  # below 2^63
+    root = squares.to(torch.float64).sqrt().floor().to(torch.int64)  # off by one at most
+    root = root - (root * root > squares).to(torch.int64)
+    root = root + ((root + 1) * (root + 1) <= squares).to(torch.int64)
+    return (root + (1 << (FILTER_BITS - 1))) >> FILTER_BITS
+
+
+class _Modulus(torch.autograd.Function):
+    """sqrt(real^2 + imaginary^2 + 2^-26) of the two halves of each row."""
+
+    @staticmethod
+    def forward(ctx: torch.autograd.function.FunctionCtx, sums_TO: Tensor) -> Tensor:
+        """Return the moduli."""
+        real, imaginary = sums_TO.chunk(2, dim=1)
+        values = (real * real).add_(imaginary * imaginary).add_(2.0 ** (-2 * _SMOOTHING_BITS))
+        values = values.sqrt_()
+        ctx.save_for_backward(sums_TO, values)
+        return values
+
+    @staticmethod
+    def backward(ctx: torch.autograd.function.FunctionCtx, slopes: Tensor) -> Tensor:
+        """Return the derivative with respect to the two halves."""
+        sums_TO, values = ctx.saved_tensors  # type: ignore[attr-defined]
+        scaled = (slopes / values).unsqueeze(1)
+        halves: Tensor = sums_TO.unflatten(1, (2, -1)) * scaled
+        return halves.flatten(1)
+
+
+def _tile(side: int) -> int:
+    """Return the largest divisor of a side up to 8: the outputs of a tile along it."""
+    return max(size for size in range(1, _LARGEST_TILE + 1) if side % size == 0)
+
+
+@functools.lru_cache(maxsize=16)
+def _operator(height: int, width: int, device: torch.device) -> Tensor:
+    """Return the integer matrix from a tile with its margin to both parts, (I, 2 A h w)."""
+    margin = 2 * _HALF_WIDTH
+    num_inputs = (height + margin) * (width + margin)
+    units = torch.eye(num_inputs, dtype=torch.float64)
+    units = units.reshape(num_inputs, 1, height + margin, width + margin)
+    return functional.conv2d(units, morlet_filters().unsqueeze(1)).flatten(1).to(device)
+
+
+@functools.lru_cache(maxsize=16)
+def _float_operator(height: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return (_operator(height, width, device) * 2.0**-FILTER_BITS).to(dtype)
+
+
+def _cut(maps_MHW: Tensor, height: int, width: int) -> Tensor:
+    """Return overlapping tiles with a margin of zeros, a row each."""
+    margin = 2 * _HALF_WIDTH
+    padded = functional.pad(maps_MHW, (_HALF_WIDTH,) * 4)
+    tiles = padded.unfold(1, height + margin, height).unfold(2, width + margin, width)
+    return tiles.reshape(-1, (height + margin) * (width + margin))
+
+
+def _joined(values_TO: Tensor, shape: tuple[int, int, int, int], height: int, width: int) -> Tensor:
+    """Return tiles put together again, the angles after the maps."""
+    num_images, num_maps, full_height, full_width = shape
+    rows, columns = full_height // height, full_width // width
+    tiles = values_TO.reshape(num_images * num_maps, rows, columns, NUM_ANGLES, height, width)
+    maps = tiles.permute(0, 3, 1, 4, 2, 5)
+    return maps.reshape(num_images, num_maps * NUM_ANGLES, full_height, full_width)
+
 
 NUM_OCTAVES = 2
 ORDER_WEIGHTS = (1, 2, 6)  # make the orders about equally wide on USPS, a public set

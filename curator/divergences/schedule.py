@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from curator.privacy.records import ImageSpace
+from curator.privacy.batches import ImageSpace
 
 _SCALING = 0.5
 _NUM_WARM_UPDATES = 20

@@ -16,7 +16,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from curator.divergences.adam import Ensemble, adam_step
 from curator.divergences.critics import CriticShape, Parameters, scores
-from curator.divergences.teacher_votes import Questions
+from curator.divergences.teachers import Questions
 
 _BETAS = (0.5, 0.99)
 

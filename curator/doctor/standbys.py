@@ -7,7 +7,7 @@ from dataclasses import asdict
 from curator.doctor.finding import Finding, attention, well
 from curator.doctor.subject import Subject
 from curator.errors import LedgerUnavailable
-from curator.ledger.replication import Replication, replication_of
+from curator.ledger.postgres import Replication, replication_of
 
 
 def standbys(subject: Subject) -> Finding:

@@ -13,8 +13,7 @@ from typing import Final
 from curator.errors import AllotmentExhausted, BudgetExhausted, UnknownDataset, UnknownRun
 from curator.ledger import entries
 from curator.ledger.chain import GENESIS, Entry
-from curator.ledger.problems import ChainBroken, DatasetExists, LedgerConflict, RunExists
-from curator.ledger.records import (
+from curator.ledger.datasets_and_runs import (
     ACCOUNTANT,
     Account,
     DatasetState,
@@ -23,6 +22,7 @@ from curator.ledger.records import (
     RunStatus,
     Statement,
 )
+from curator.ledger.problems import ChainBroken, DatasetExists, LedgerConflict, RunExists
 from curator.ledger.totals import EVERYBODY, Change, Totals
 from curator.ledger.transitions import after, decided
 

@@ -21,8 +21,7 @@ from sqlalchemy import Connection
 from curator.ledger import rows, run_rows
 from curator.ledger.book import Book, Place
 from curator.ledger.problems import ChainBroken
-from curator.ledger.rebuild_check import Watcher
-from curator.ledger.verify import Known, verify_rows
+from curator.ledger.verify import Known, Watcher, verify_rows
 
 WORTH: Final = 10_000
 """Entries that are replayed in a second or two: a checkpoint is kept when there were more."""

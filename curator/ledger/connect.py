@@ -13,11 +13,11 @@ from sqlalchemy import inspect as inspect_tables
 
 from curator.errors import LedgerUnavailable
 from curator.ledger import postgres, rows, schema
-from curator.ledger.after_restart import settle
 from curator.ledger.anchor import HeadAnchor
 from curator.ledger.migrations.upgrade import upgrade
+from curator.ledger.postgres import warn_of_forgetful_failover
 from curator.ledger.problems import LedgerFromTheFuture
-from curator.ledger.replication import warn_of_forgetful_failover
+from curator.ledger.replicas import settle
 from curator.ledger.transactions import Store
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 from curator.accounting.cost import Cost
 from curator.accounting.rule import BudgetRule
 from curator.ledger.chain import canonical_json
-from curator.ledger.records import DatasetRegistration, DatasetStatus, RunOpening
+from curator.ledger.datasets_and_runs import DatasetRegistration, DatasetStatus, RunOpening
 from curator.privacy.adjacency import Adjacency, Relation, Unit
 from curator.privacy.budget import Budget
 

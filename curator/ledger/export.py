@@ -19,9 +19,9 @@ from curator.accounting.orders import ORDERS
 from curator.accounting.second_opinion import second_epsilon
 from curator.ledger.book import Book, Place, follow
 from curator.ledger.chain import Entry, canonical_json
+from curator.ledger.datasets_and_runs import ACCOUNTANT, RunState
 from curator.ledger.ledger import Ledger
 from curator.ledger.problems import ChainBroken
-from curator.ledger.records import ACCOUNTANT, RunState
 
 FORMAT: Final = "weir-ledger-export-4"
 _KNOWN: Final = (

@@ -18,16 +18,7 @@ from curator.accounting.event_text import event_from_text
 from curator.ledger import entries as events
 from curator.ledger.book import Book
 from curator.ledger.chain import Entry
-from curator.ledger.problems import (
-    ChainBroken,
-    DatasetExists,
-    HolderLost,
-    LedgerConflict,
-    LedgerFromTheFuture,
-    LedgerLocked,
-    RunExists,
-)
-from curator.ledger.records import (
+from curator.ledger.datasets_and_runs import (
     ACCOUNTANT,
     NOTHING,
     Account,
@@ -39,6 +30,15 @@ from curator.ledger.records import (
     RunStatus,
     Spend,
     Statement,
+)
+from curator.ledger.problems import (
+    ChainBroken,
+    DatasetExists,
+    HolderLost,
+    LedgerConflict,
+    LedgerFromTheFuture,
+    LedgerLocked,
+    RunExists,
 )
 from curator.ledger.totals import EVERYBODY
 from curator.privacy.budget import BudgetNumbers

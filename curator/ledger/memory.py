@@ -12,11 +12,11 @@ from typing import final, overload
 from curator.ledger import entries as events
 from curator.ledger.book import Book, Place
 from curator.ledger.chain import GENESIS, Entry
+from curator.ledger.datasets_and_runs import DatasetState, RunState, RunStatus
 from curator.ledger.ledger import Ledger
-from curator.ledger.rebuild_check import check_shown
-from curator.ledger.records import DatasetState, RunState, RunStatus
 from curator.ledger.shared import check_kept, checked_payload, is_repeated_mark
 from curator.ledger.totals import EVERYBODY, Totals
+from curator.ledger.verify import check_shown
 
 
 @final

@@ -4,11 +4,17 @@ Every change first locks the table of entries against other writers, before its 
 the chain has one head, so changes are serial anyway, and waiting is cheaper than starting again.
 Serializable isolation stays on underneath; what it refuses is tried again a few times. A process
 that stops inside a transaction is thrown out by the server, so that it cannot hold up the others.
+
+A commit that waits for its standby is in both when it is confirmed. One that does not wait may be
+lost when the standby takes over; the curators notice that and stop, but what was lost is counted
+only by accepting it.
 """
 
 from __future__ import annotations
 
+import logging
 import re
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -18,6 +24,7 @@ from sqlalchemy.exc import ArgumentError
 
 from curator.errors import LedgerUnavailable
 from curator.ledger.database_errors import ENCODE
+from curator.ledger.transactions import Store
 
 _SETTINGS: Final = (
     ("synchronous_commit", "on"),
@@ -114,3 +121,71 @@ def _wait_for_turn(connection: Connection) -> Any:
 
 def _lock_migrations(connection: Connection) -> Any:
     connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})")
+
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Replication:
+    """What a server says of itself; nothing of it depends on what the ledger holds."""
+
+    version: str
+    synchronous_commit: str  # of the ledger's own connections
+    synchronous_standby_names: str  # empty: no commit waits for a standby
+    num_standbys: int  # that receive now
+    num_synchronous: int | None  # of these, for whom commits wait; None if the role may not know
+
+    @property
+    def is_synchronous(self) -> bool:
+        """Whether a commit waits until a standby has it on its disk."""
+        waits = self.synchronous_commit in {"on", "remote_apply"}
+        return waits and bool(self.synchronous_standby_names.strip())
+
+    @property
+    def may_forget(self) -> bool:
+        """Whether a standby may take over without the last charges."""
+        return self.num_standbys > 0 and not self.is_synchronous
+
+
+def replication_of(location: str) -> Replication:
+    """Ask the server of a ledger.
+
+    Raises:
+        LedgerUnavailable: If it does not answer.
+    """
+    store = Store(reader=reader_engine(database_url(location)))
+    try:
+        with store.reading() as connection:
+            return read_replication(connection)
+    finally:
+        store.close()
+
+
+def read_replication(connection: Connection) -> Replication:
+    """Ask over a connection of the ledger."""
+    settings = {
+        name: str(connection.execute(text(f"SHOW {name}")).scalar_one())
+        for name in ("synchronous_commit", "synchronous_standby_names")
+    }
+    states = connection.execute(
+        text("SELECT sync_state FROM pg_stat_replication WHERE application_name <> 'pg_basebackup'")
+    ).scalars()
+    standbys = list(states)  # one for each; without the right to see it, its state is null
+    known = [state for state in standbys if state is not None]
+    synchronous = sum(state in {"sync", "quorum"} for state in known)
+    return Replication(
+        version=str(connection.execute(text("SHOW server_version")).scalar_one()),
+        num_standbys=len(standbys),
+        num_synchronous=synchronous if len(known) == len(standbys) else None,
+        **settings,
+    )
+
+
+def warn_of_forgetful_failover(connection: Connection) -> None:
+    """Say in the log when the server has standbys for which no commit waits."""
+    if read_replication(connection).may_forget:
+        _logger.warning(
+            "the ledger's database has standbys, and commits do not wait for them: a failover may "
+            "lose the last charges; set synchronous_standby_names"
+        )

@@ -19,9 +19,9 @@ from curator.accounting.cost import Cost
 from curator.errors import UnknownDataset
 from curator.ledger.anchor import HeadAnchor, Note
 from curator.ledger.book import Book, Place, follow
+from curator.ledger.datasets_and_runs import NOTHING, DatasetState, DatasetStatus
 from curator.ledger.entries import CapLowered, SpendAdded, StatusSet, registration_from
 from curator.ledger.problems import LedgerConflict
-from curator.ledger.records import NOTHING, DatasetState, DatasetStatus
 from curator.ledger.sql_ledger import SqlLedger
 from curator.ledger.transitions import FOLLOWERS
 

@@ -22,11 +22,16 @@ from sqlalchemy import Connection
 
 from curator.errors import LedgerUnavailable
 from curator.ledger import rows
-from curator.ledger.after_restart import Settling, load_settled
 from curator.ledger.anchor import HOW_TO_ACCEPT, Head, HeadAnchor, Note
-from curator.ledger.file_identity import FileIdentity
-from curator.ledger.objections import delete_objections, insert_objection, refuse_objections
+from curator.ledger.file_lock import FileIdentity
 from curator.ledger.problems import LedgerRestored
+from curator.ledger.replicas import (
+    Settling,
+    delete_objections,
+    insert_objection,
+    load_settled,
+    refuse_objections,
+)
 from curator.ledger.transactions import Store
 
 T = TypeVar("T")

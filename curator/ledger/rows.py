@@ -14,8 +14,8 @@ from curator.accounting.rule import BudgetRule
 from curator.ledger import schema
 from curator.ledger.book import Book
 from curator.ledger.chain import GENESIS, Entry, canonical_json
+from curator.ledger.datasets_and_runs import DatasetRegistration, DatasetState, DatasetStatus
 from curator.ledger.entries import dataset_fields
-from curator.ledger.records import DatasetRegistration, DatasetState, DatasetStatus
 from curator.ledger.run_rows import PAGE, cost_of
 from curator.ledger.totals import EVERYBODY, Tally, Totals
 from curator.privacy.adjacency import Adjacency, Relation, Unit

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Row, Select, insert, select, update
 
 from curator.accounting.cost import Cost
 from curator.ledger import schema
-from curator.ledger.records import RunState, RunStatus
+from curator.ledger.datasets_and_runs import RunState, RunStatus
 
 PAGE: Final = 1000
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"))

@@ -6,8 +6,8 @@ import hashlib
 
 from curator.ledger import entries
 from curator.ledger.book import Book
+from curator.ledger.datasets_and_runs import RunState
 from curator.ledger.problems import ChainBroken
-from curator.ledger.records import RunState
 from curator.ledger.transitions import after
 
 

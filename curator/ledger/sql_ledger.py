@@ -20,13 +20,12 @@ from curator.ledger import connect, postgres, rows, run_rows
 from curator.ledger import entries as events
 from curator.ledger.anchor import HeadAnchor, Note
 from curator.ledger.book import Book
-from curator.ledger.chain import Entry
+from curator.ledger.chain import Entry, EntryTimes
 from curator.ledger.checkpoint import UNKNOWN, Checkpoint
-from curator.ledger.entry_times import EntryTimes
+from curator.ledger.datasets_and_runs import DatasetState, RunState
+from curator.ledger.file_lock import WriterLock
 from curator.ledger.lease import Lease, refuse_while_alive
-from curator.ledger.lock import WriterLock
 from curator.ledger.problems import HolderAlive, HolderLost, LedgerRestored
-from curator.ledger.records import DatasetState, RunState
 from curator.ledger.rollback_guard import WatchedStore, accept_chain
 from curator.ledger.shared import check_kept, is_repeated_mark
 from curator.ledger.sql_ledger_reads import SqlReadings

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from curator.ledger import rows, run_rows
-from curator.ledger.after_restart import load_settled
 from curator.ledger.anchor import Note
 from curator.ledger.book import Book
 from curator.ledger.chain import Entry
 from curator.ledger.checkpoint import UNKNOWN, Checkpoint
+from curator.ledger.datasets_and_runs import DatasetState, RunState, RunStatus
 from curator.ledger.ledger import Ledger
-from curator.ledger.objections import load_objections
 from curator.ledger.problems import LedgerRestored
-from curator.ledger.records import DatasetState, RunState, RunStatus
+from curator.ledger.replicas import load_objections, load_settled
 from curator.ledger.rollback_guard import WatchedStore
 from curator.ledger.shared import checked_payload
 from curator.ledger.totals import EVERYBODY

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Self, final
 
 from curator.accounting.cost import Cost
 from curator.accounting.orders import ORDERS
-from curator.ledger.records import RunState
+from curator.ledger.datasets_and_runs import RunState
 
 EVERYBODY: Final = ""
 """Whose totals are those of the whole data set; no analyst has this name."""

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from curator.errors import LedgerUnavailable
-from curator.ledger.lock import WriterLock
+from curator.ledger.file_lock import WriterLock
 
 T = TypeVar("T")
 

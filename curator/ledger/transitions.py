@@ -7,8 +7,14 @@ from typing import Final, assert_never
 
 from curator.errors import RunClosed
 from curator.ledger import entries
+from curator.ledger.datasets_and_runs import (
+    NOBODY,
+    DatasetState,
+    DatasetStatus,
+    RunState,
+    RunStatus,
+)
 from curator.ledger.problems import HolderLost, LedgerConflict
-from curator.ledger.records import NOBODY, DatasetState, DatasetStatus, RunState, RunStatus
 
 FOLLOWERS: Final = {
     DatasetStatus.ACTIVE: {DatasetStatus.PAUSED, DatasetStatus.RETIRED, DatasetStatus.ERASED},

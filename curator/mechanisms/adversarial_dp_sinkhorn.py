@@ -36,8 +36,8 @@ from curator.mechanisms.shard_sizes import (
 from curator.mechanisms.shards import Shards
 from curator.mechanisms.specification import MAX_ROWS, refuse_beyond
 from curator.mechanisms.state_size import LABEL_FLOATS, rows_bytes
+from curator.privacy.batches import ImageSpace, Samples
 from curator.privacy.noise import NoiseSource
-from curator.privacy.records import ImageSpace, Samples
 from curator.privacy.release import Release
 from curator.sanitizer.averaged import MAX_CRITICS, fine_radius, release_critic_mean
 from curator.sanitizer.post_process import post_process

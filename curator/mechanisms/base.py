@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from curator.accounting.events.base import PrivacyEvent
+    from curator.privacy.batches import ImageSpace, RecordBatch, Samples
     from curator.privacy.noise import NoiseSource
     from curator.privacy.private import Private
-    from curator.privacy.records import ImageSpace, RecordBatch, Samples
     from curator.privacy.release import Release
 
 

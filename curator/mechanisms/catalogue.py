@@ -26,7 +26,7 @@ from curator.mechanisms.gs_wgan_round_robin import GsWganRoundRobin
 from curator.mechanisms.mean_embedding import MeanEmbedding
 from curator.mechanisms.pate_gan import PateGan
 from curator.mechanisms.specification import Specification, canonical_json
-from curator.privacy.records import ImageSpace
+from curator.privacy.batches import ImageSpace
 from curator.validation_errors import in_plain_words
 
 __all__ = [

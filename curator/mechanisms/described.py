@@ -21,9 +21,9 @@ from curator.accounting.overflow import overflow_probability
 from curator.errors import MalformedRequest
 from curator.mechanisms.catalogue import MECHANISMS, mechanism_names, read_specification
 from curator.mechanisms.specification import BoundedSpecification, Specification
+from curator.privacy.batches import ImageSpace
 from curator.privacy.budget import Budget
 from curator.privacy.event_numbers import SamplingRate, check_dimension, check_num_steps
-from curator.privacy.records import ImageSpace
 
 _OVERRIDABLE: Final = ("num_steps", "epsilon", "delta", "nominal_size", "dimension", "capacity")
 _OF_DATASET: Final = ("nominal_size", "dimension", "capacity")

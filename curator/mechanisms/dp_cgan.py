@@ -18,11 +18,12 @@ from torch import Tensor
 
 from curator.accounting.events.base import PrivacyEvent
 from curator.accounting.events.sampled_sum import SampledSumEvent
-from curator.divergences.critic_vector import CriticVector, adam_step
 from curator.divergences.critics import CriticShape
 from curator.divergences.device import compute_device
 from curator.divergences.dp_critic import (
+    CriticVector,
     Examples,
+    adam_step,
     example_slopes,
     image_slopes,
     in_chunks,
@@ -40,9 +41,9 @@ from curator.mechanisms.specification import (
     refuse_beyond,
 )
 from curator.mechanisms.state_size import networks_bytes
+from curator.privacy.batches import ImageSpace, RecordBatch, Samples
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private, Sealed
-from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import Release
 from curator.sanitizer.example_sum import (
     MAX_VALUES,

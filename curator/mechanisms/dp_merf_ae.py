@@ -21,22 +21,19 @@ from curator.accounting.events.composed import ComposedEvent
 from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.events.sampled_sum import SampledSumEvent
 from curator.divergences.autoencoder import (
+    LARGEST_CODE,
+    MAX_HIDDEN,
+    MAX_PIXELS,
     AutoencoderShape,
+    EncoderFeatures,
     autoencoder_parameters,
     example_slopes,
     initial_autoencoder,
     on_grid,
 )
-from curator.divergences.critic_vector import CriticVector, adam_step
 from curator.divergences.device import compute_device
-from curator.divergences.dp_critic import in_chunks
-from curator.divergences.embedding_loss import class_gradients
-from curator.divergences.encoder_features import (
-    LARGEST_CODE,
-    MAX_HIDDEN,
-    MAX_PIXELS,
-    EncoderFeatures,
-)
+from curator.divergences.dp_critic import CriticVector, adam_step, in_chunks
+from curator.divergences.feature_maps import class_gradients
 from curator.divergences.random_features import fourier_features
 from curator.errors import MalformedRequest
 from curator.mechanisms.base import FreshSamples, ReleasedOnceMechanism, Requirements
@@ -48,10 +45,10 @@ from curator.mechanisms.specification import (
     refuse_beyond,
 )
 from curator.mechanisms.state_size import rows_bytes
+from curator.privacy.batches import ImageSpace, RecordBatch, Samples
 from curator.privacy.event_numbers import MAX_DIMENSION
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
-from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import Release
 from curator.sanitizer.example_sum import MAX_VALUES, ExampleBounds, release_example_sum
 from curator.sanitizer.post_process import join_releases, post_process, release_values

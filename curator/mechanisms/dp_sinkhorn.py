@@ -24,9 +24,9 @@ from curator.errors import MalformedRequest
 from curator.mechanisms.base import SampledMechanism
 from curator.mechanisms.dp_sinkhorn_step import Halves, Step, step_on
 from curator.mechanisms.specification import MAX_ROWS, SampledSpecification
+from curator.privacy.batches import ImageSpace, RecordBatch, Samples
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
-from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import Release
 from curator.sanitizer.clipped import clip_to_ball, release_clipped
 from curator.sanitizer.lattice import lattice_radius

@@ -20,9 +20,8 @@ from torch import Tensor
 
 from curator.divergences.cost import uniform_points
 from curator.divergences.cuda_graph import CapturedFunction
-from curator.divergences.semi_debiased import masked_points, private_half, public_half
-from curator.divergences.sinkhorn import TransportSolver
-from curator.privacy.records import RecordBatch, Samples
+from curator.divergences.sinkhorn import TransportSolver, masked_points, private_half, public_half
+from curator.privacy.batches import RecordBatch, Samples
 from curator.sanitizer.clipped import clipped_to_lattice
 
 _logger = logging.getLogger(__name__)

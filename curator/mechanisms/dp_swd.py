@@ -17,7 +17,7 @@ from torch import Tensor
 
 from curator.errors import MalformedRequest
 from curator.mechanisms.sliced_step import SlicedMechanism, SlicedSpecification
-from curator.privacy.records import ImageSpace, Samples
+from curator.privacy.batches import ImageSpace, Samples
 from curator.sanitizer.projected import RowBounds
 
 _MAX_DIMENSION = 1 << 16  # the projections of such rows are exact whatever their levels

@@ -30,7 +30,7 @@ from curator.errors import MalformedRequest
 from curator.mechanisms.base import Requirements
 from curator.mechanisms.sliced_step import SlicedMechanism, SlicedSpecification
 from curator.mechanisms.uploaded_weights import read_weights
-from curator.privacy.records import ImageSpace, Samples
+from curator.privacy.batches import ImageSpace, Samples
 from curator.sanitizer.projected import RowBounds
 
 LARGEST_FEATURE: Final = 1e6

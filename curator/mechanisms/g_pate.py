@@ -19,9 +19,9 @@ from torch import Tensor
 from curator.accounting.events.base import PrivacyEvent
 from curator.accounting.events.gaussian import GaussianEvent
 from curator.divergences.critic_training import image_gradients
+from curator.divergences.critics import public_normals
 from curator.divergences.device import compute_device
-from curator.divergences.public_draws import public_normals
-from curator.divergences.teacher_directions import (
+from curator.divergences.teachers import (
     back_projected,
     bins_of,
     middles_of_winners,
@@ -31,9 +31,9 @@ from curator.mechanisms.shard_networks import NetworkState, ShardMechanism, netw
 from curator.mechanisms.specification import refuse_beyond
 from curator.mechanisms.state_size import LABEL_FLOATS, rows_bytes
 from curator.mechanisms.teachers import TeacherSpec
+from curator.privacy.batches import ImageSpace, RecordBatch, Samples
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
-from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import Release
 from curator.sanitizer.averaged import fine_radius, release_critic_mean
 from curator.sanitizer.post_process import post_process

@@ -20,8 +20,8 @@ from curator.divergences.placement import placed_update
 from curator.mechanisms.shard_networks import NetworkState, ShardMechanism, networks_of
 from curator.mechanisms.shard_sizes import TrainedShardSpecification
 from curator.mechanisms.state_size import LABEL_FLOATS, rows_bytes
+from curator.privacy.batches import ImageSpace, Samples
 from curator.privacy.noise import NoiseSource
-from curator.privacy.records import ImageSpace, Samples
 from curator.privacy.release import Release
 from curator.sanitizer.averaged import MAX_CRITICS, release_critic_mean
 

@@ -16,9 +16,9 @@ from curator.errors import MalformedRequest
 from curator.mechanisms.gs_wgan_mean import GsWganMeanSpec
 from curator.mechanisms.one_critic import OneCritic
 from curator.mechanisms.shard_networks import NetworkState, ShardMechanism, networks_of
+from curator.privacy.batches import ImageSpace, Samples
 from curator.privacy.event_numbers import MAX_NOISE_MULTIPLIER
 from curator.privacy.noise import NoiseSource
-from curator.privacy.records import ImageSpace, Samples
 from curator.privacy.release import Release
 
 

@@ -15,12 +15,12 @@ from torch import Tensor
 
 from curator.accounting.events.base import PrivacyEvent
 from curator.accounting.events.gaussian import GaussianEvent
-from curator.divergences.embedding_loss import class_gradients
 from curator.divergences.feature_maps import (
     FeatureMap,
     MixedFeatures,
     PixelFeatures,
     ScatteringFeatures,
+    class_gradients,
 )
 from curator.divergences.random_features import FourierFeatures, fourier_features
 from curator.divergences.scattering import LARGEST_COEFFICIENT, Scattering
@@ -32,9 +32,9 @@ from curator.mechanisms.specification import (
     Specification,
 )
 from curator.mechanisms.state_size import rows_bytes
+from curator.privacy.batches import ImageSpace, RecordBatch, Samples
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
-from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import Release
 from curator.sanitizer.post_process import post_process
 from curator.sanitizer.summed import release_class_sums

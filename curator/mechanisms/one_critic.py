@@ -18,8 +18,8 @@ from curator.divergences.placement import placed_update
 from curator.divergences.progress import told
 from curator.mechanisms.gs_wgan_mean import GsWganMeanSpec
 from curator.mechanisms.shard_networks import NetworkState, ShardNetworks
+from curator.privacy.batches import Samples
 from curator.privacy.noise import NoiseSource
-from curator.privacy.records import Samples
 from curator.privacy.release import Release
 from curator.sanitizer.averaged import release_critic_mean
 

@@ -18,16 +18,16 @@ from torch import Tensor
 
 from curator.accounting.events.base import PrivacyEvent
 from curator.accounting.events.gaussian import GaussianEvent
-from curator.divergences.teacher_votes import opinions
+from curator.divergences.teachers import opinions
 from curator.mechanisms.base import StatefulMechanism
 from curator.mechanisms.pate_gan_student import Student, StudentSizes, Studied
 from curator.mechanisms.shard_networks import NetworkState, networks_of, silent
 from curator.mechanisms.specification import MAX_ROWS
 from curator.mechanisms.state_size import networks_bytes, rows_bytes
 from curator.mechanisms.teachers import TeacherSpec
+from curator.privacy.batches import ImageSpace, RecordBatch, Samples
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private, Sealed
-from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import Release
 from curator.sanitizer.post_process import post_process, release_values
 from curator.sanitizer.votes import Ballot, count_scale, release_votes

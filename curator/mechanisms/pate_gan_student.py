@@ -14,15 +14,19 @@ import torch
 from torch import Tensor
 
 from curator.divergences.adam import Ensemble
-from curator.divergences.critics import CriticShape, initial_critics, public_uniforms
+from curator.divergences.critic_training import pack_ensemble, unpack_ensemble
+from curator.divergences.critics import (
+    CriticShape,
+    initial_critics,
+    public_normals,
+    public_uniforms,
+)
 from curator.divergences.device import compute_device
-from curator.divergences.packed import pack_ensemble, unpack_ensemble
-from curator.divergences.public_draws import public_normals
 from curator.divergences.student import Answered, student_gradients, student_logits, teach
-from curator.divergences.teacher_votes import Questions
+from curator.divergences.teachers import Questions
 from curator.mechanisms.shard_sizes import network_shape
 from curator.mechanisms.specification import refuse_beyond
-from curator.privacy.records import ImageSpace
+from curator.privacy.batches import ImageSpace
 
 if TYPE_CHECKING:
     from curator.mechanisms.pate_gan import PateGanSpec

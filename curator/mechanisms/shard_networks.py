@@ -21,18 +21,19 @@ from torch.nn.functional import one_hot
 from curator.divergences.adam import Ensemble
 from curator.divergences.critic_training import (
     Minibatch,
+    pack_ensemble,
+    unpack_ensemble,
     update,
 )
 from curator.divergences.critics import initial_critics, public_uniforms
 from curator.divergences.device import compute_device
-from curator.divergences.packed import pack_ensemble, unpack_ensemble
 from curator.divergences.placement import Update
 from curator.divergences.progress import told
 from curator.mechanisms.base import StatefulMechanism
 from curator.mechanisms.shard_sizes import NetworkSizes, TrainedShardSpecification
 from curator.mechanisms.shards import Shards, gather_shards
+from curator.privacy.batches import ImageSpace, RecordBatch, Samples
 from curator.privacy.private import Private, Sealed
-from curator.privacy.records import ImageSpace, RecordBatch, Samples
 
 
 @final

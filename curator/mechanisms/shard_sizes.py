@@ -15,7 +15,7 @@ from curator.divergences.critic_training import CriticOptimizer
 from curator.divergences.critics import CriticShape
 from curator.mechanisms.specification import MAX_ROWS, Specification, refuse_beyond
 from curator.mechanisms.state_size import networks_bytes, shards_bytes
-from curator.privacy.records import ImageSpace
+from curator.privacy.batches import ImageSpace
 
 MAX_COORDINATES: Final = 1 << 24  # of one answer
 _MAX_SHARD_BYTES: Final = 1 << 30

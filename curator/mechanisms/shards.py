@@ -17,8 +17,8 @@ from typing import NoReturn, final
 import torch
 from torch import Tensor
 
+from curator.privacy.batches import ImageSpace, RecordBatch
 from curator.privacy.private import Private, SealedError
-from curator.privacy.records import ImageSpace, RecordBatch
 
 _KEY = b"weir shards v1"
 _DIGEST_BYTES = 16

@@ -23,9 +23,9 @@ from curator.accounting.events.sliced_gaussian import (
 from curator.divergences.sliced import clip_rows, clip_rows_gradient, sliced_gradient
 from curator.mechanisms.base import SampledMechanism
 from curator.mechanisms.specification import MAX_ROWS, BoundedSpecification
+from curator.privacy.batches import RecordBatch, Samples
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
-from curator.privacy.records import RecordBatch, Samples
 from curator.privacy.release import Release
 from curator.sanitizer.directions import Directions, draw_directions
 from curator.sanitizer.post_process import post_process

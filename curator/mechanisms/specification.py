@@ -11,8 +11,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from curator.accounting.overflow import overflow_probability
 from curator.errors import MalformedRequest
+from curator.privacy.batches import ImageSpace, Samples
 from curator.privacy.event_numbers import MAX_NOISE_MULTIPLIER, MIN_NOISE_MULTIPLIER, SamplingRate
-from curator.privacy.records import ImageSpace, Samples
 from curator.sanitizer.lattice import lattice_radius
 
 MAX_ROWS = 1 << 16

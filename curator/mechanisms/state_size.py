@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection
 
 from curator.divergences.critics import CriticShape
-from curator.privacy.records import ImageSpace
+from curator.privacy.batches import ImageSpace
 
 LABEL_FLOATS = 2  # a label takes as much as two floats
 

@@ -20,9 +20,8 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Self, final
 
 from curator.ledger.book import Book, Place, account_of
-from curator.ledger.chain import Entry
+from curator.ledger.chain import APART, Entry
 from curator.ledger.entries import decode
-from curator.ledger.entry_times import APART
 from curator.ledger.ledger import DatasetState, Ledger, RunState
 from curator.ledger.totals import Totals
 

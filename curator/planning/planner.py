@@ -6,10 +6,10 @@ from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from curator.accounting.epsilon_alone import pld_epsilon
 from curator.accounting.event_text import event_from_text
 from curator.accounting.events.base import PrivacyEvent
 from curator.accounting.events.none import NoEvent
-from curator.accounting.pld import pld_epsilon
 from curator.errors import MalformedRequest
 from curator.ledger.ledger import Account, Ledger, RunState, Statement
 from curator.mechanisms.base import ServedMechanism
@@ -21,11 +21,9 @@ from curator.planning.table import MOST_POINTS, Axis, Grid, PlanPoint, plan_poin
 from curator.privacy.event_numbers import check_num_steps
 from curator.privacy.facts import DatasetFacts
 from curator.service.caller import Caller
-from curator.service.declared_limits import check_policy
-from curator.service.fair_turns import working_for
-from curator.service.in_turn import InTurn
+from curator.service.checks import check_policy, check_step_size
+from curator.service.fair_turns import InTurn, working_for
 from curator.service.limits import Limits
-from curator.service.sizes import check_step_size
 from curator.service.steward_policy import StewardPolicy
 
 

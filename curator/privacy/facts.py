@@ -8,8 +8,8 @@ from typing import Annotated, Final, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from curator.privacy.adjacency import Adjacency, Relation, Unit
+from curator.privacy.batches import ImageSpace
 from curator.privacy.budget import REHEARSAL_EPSILON, Budget
-from curator.privacy.records import ImageSpace
 
 DATASET_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 REHEARSAL_PREFIX: Final = "rehearsal-"

@@ -11,8 +11,8 @@ import torch
 from curator.errors import MalformedRequest
 from curator.ledger.ledger import NOTHING, Account, RunState, RunStatus, Statement
 from curator.mechanisms.catalogue import mechanism_names, parameter_schema
+from curator.privacy.batches import Samples
 from curator.privacy.facts import DatasetFacts
-from curator.privacy.records import Samples
 from curator.rpc.parts import PART_BYTES
 from curator.rpc.release_codec import encode_blocks
 from curator.rpc.tensor_codec import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from curator.ledger.records import RunState
+from curator.ledger.datasets_and_runs import RunState
 from protos.weir.v1 import run_pb2
 
 

@@ -25,14 +25,12 @@ from curator.rpc.plan_codec import decode_plan_request, encode_plan
 from curator.rpc.release_codec import encode_release
 from curator.rpc.runs_codec import encode_runs
 from curator.rpc.shield import caller_of
-from curator.service.answer_step import release_gradient
-from curator.service.close_run import close_run
-from curator.service.download_release import download_release
+from curator.service.answer_step import prepare_step, release_gradient
+from curator.service.end_runs import close_run
 from curator.service.fair_turns import working_for
-from curator.service.find_run import facts_of_run
+from curator.service.find_run import facts_of_run, resume_run
+from curator.service.one_release import download_release
 from curator.service.open_run import RunRequest, open_run
-from curator.service.prepare_step import prepare_step
-from curator.service.resume_run import resume_run
 from curator.service.service import Service
 from protos.weir.v1 import budget_pb2, dataset_pb2, release_pb2, run_pb2, service_pb2_grpc
 

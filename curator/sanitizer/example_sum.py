@@ -18,10 +18,10 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from curator.privacy.batches import RecordBatch
 from curator.privacy.event_numbers import check_noise_multiplier
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
-from curator.privacy.records import RecordBatch
 from curator.privacy.release import LatticeBlock, Release
 from curator.sanitizer.gaussian_on_device import discrete_gaussian_on_device
 from curator.sanitizer.lattice import lattice_radius

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from curator.privacy.batches import RecordBatch
 from curator.privacy.event_numbers import check_noise_multiplier
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
-from curator.privacy.records import RecordBatch
 from curator.privacy.release import LatticeBlock, Release
 from curator.sanitizer.directions import Directions, direction_slack, largest_entry
 from curator.sanitizer.lattice import LATTICE_STD

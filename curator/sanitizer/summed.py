@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
+from curator.privacy.batches import RecordBatch
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
-from curator.privacy.records import RecordBatch
 from curator.privacy.release import LatticeBlock, Release
 from curator.sanitizer.lattice import lattice_radius, truncate
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from dataclasses import dataclass
 
 from curator.errors import (
@@ -23,8 +24,8 @@ from curator.mechanisms.base import (
     SampledMechanism,
     StatefulMechanism,
 )
+from curator.privacy.batches import Samples
 from curator.privacy.noise import NoiseSource
-from curator.privacy.records import Samples
 from curator.privacy.release import Release
 from curator.service.caller import Caller
 from curator.service.fair_turns import working_for
@@ -267,3 +268,15 @@ def _gradient(noise: NoiseSource, live: LiveRun, request: StepRequest) -> Releas
     if live.released is None or not isinstance(mechanism, ReleasedOnceMechanism):
         raise CuratorError
     return mechanism.gradient(samples, live.released)
+
+
+def prepare_step(service: Service, run_id: str) -> None:
+    """Draw noise and the sample of the next step; nothing private is read, nothing is charged."""
+    service.computing.draw_noise_ahead()
+    live = service.runs.live.get(run_id)
+    if live is None or live.used >= live.num_steps:
+        return
+    samples = live.mechanism.requirements().samples
+    if samples is not None and samples.before_all is None:
+        with suppress(Exception):  # the answer is on its way, and the next step can do without
+            live.records.draw_ahead(samples.rate, samples.capacity, service.computing.noise)

@@ -141,3 +141,21 @@ def _held(runs: Runs, state: RunState) -> StateInMemory | None:
         kept = runs.states.open(state)
         return None if kept is None else StateInMemory(state.used, kept)
     return None if state.used else StateInMemory(0)
+
+
+def resume_run(runs: Runs, caller: Caller, run_id: str) -> tuple[RunState, int]:
+    """Return a run and the step that is expected next.
+
+    Returns:
+        The ledger's record, and the next step; for a closed run the step after the last used one.
+
+    Raises:
+        UnknownRun: If the run is not the caller's.
+        RunClosed: If its one release was lost in a crash.
+    """
+    state = run_of(runs.ledger, caller, run_id)
+    if not state.is_open or state.analyst != caller.name:
+        return state, state.used + 1
+    live = live_run(runs, caller, run_id)
+    with live.lock:
+        return run_of(runs.ledger, caller, run_id), live.used + 1

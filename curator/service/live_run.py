@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms.base import ServedMechanism
+from curator.privacy.batches import Samples
 from curator.privacy.facts import DatasetFacts
-from curator.privacy.records import Samples
 from curator.privacy.release import Release
 from curator.service.steward_policy import StewardPolicy
 from curator.state.in_memory import StateInMemory

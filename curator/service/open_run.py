@@ -17,14 +17,13 @@ from curator.mechanisms.base import Kind, ReleasedOnceMechanism
 from curator.mechanisms.catalogue import canonical_json, parse_mechanism
 from curator.privacy.event_numbers import check_num_steps
 from curator.service.caller import Caller
-from curator.service.declared_limits import check_policy
+from curator.service.checks import check_policy, check_state, check_step_size
 from curator.service.fair_turns import working_for
 from curator.service.find_run import make_live, run_of
 from curator.service.live_run import LiveRun
-from curator.service.make_release import give_up, make_release
+from curator.service.one_release import give_up, make_release
 from curator.service.runs import Runs
 from curator.service.service import Service
-from curator.service.sizes import check_state, check_step_size
 from curator.service.steward_decisions import STOPPED
 from curator.service.steward_policy import StewardPolicy
 

@@ -8,7 +8,7 @@ from typing import Final
 from curator.errors import CuratorError, DatasetPaused, DatasetRetired
 from curator.ledger.entries import Decision, PolicySet, StatusSet
 from curator.ledger.ledger import DatasetState, DatasetStatus, RunState
-from curator.service.close_run import end_run
+from curator.service.end_runs import end_run
 from curator.service.runs import Runs
 from curator.service.steward_policy import StewardPolicy
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from curator.accounting.cost import Cost
 from curator.accounting.rule import BudgetRule
 from curator.errors import PolicyRefused
-from curator.ledger.records import DatasetState, RunOpening, allotment_rule
+from curator.ledger.datasets_and_runs import DatasetState, RunOpening, allotment_rule
 from curator.privacy.event_numbers import SamplingRate
 from curator.validation_errors import in_plain_words
 

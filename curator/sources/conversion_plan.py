@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from curator.sources.conversion import GREY_CHANNELS, RGB_CHANNELS, Conversion, ImageRefused
-from curator.sources.image_file import OpenedImage
+from curator.sources.decode_image import OpenedImage
 
 _BYTE_BITS, _DEEP_BITS = 8, 16
 _ROTATIONS = range(2, 9)

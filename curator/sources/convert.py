@@ -10,7 +10,7 @@ from PIL import Image, ImageOps
 
 from curator.sources.conversion import GREY_CHANNELS, Conversion
 from curator.sources.conversion_plan import is_deep, is_rotated, plan
-from curator.sources.image_file import OpenedImage
+from curator.sources.decode_image import OpenedImage
 
 _DEEP_PER_LEVEL = 257  # 65535 / 255
 _WHITE = 255

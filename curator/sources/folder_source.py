@@ -14,7 +14,7 @@ from curator.data.naming import same_name
 from curator.data.scratch import rows_on_disk
 from curator.sources.conversion import ImageRefused
 from curator.sources.convert import convert
-from curator.sources.image_file import open_image
+from curator.sources.decode_image import open_image
 from curator.sources.label_table import list_labelled
 from curator.sources.listing import Entry, Listing, list_class_folders
 from curator.sources.options import Progress, SourceOptions

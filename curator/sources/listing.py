@@ -10,7 +10,7 @@ from pathlib import Path
 from curator.data.errors import SourceError
 from curator.data.naming import is_hidden, natural_key, same_name, shown
 from curator.sources.conversion import ImageRefused
-from curator.sources.image_file import ENDINGS
+from curator.sources.decode_image import ENDINGS
 from curator.sources.other_formats import UNREAD_ENDINGS
 
 DENIED = "permission denied: make it readable for the user who runs this command"

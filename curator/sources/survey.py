@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from curator.sources.conversion_plan import is_rotated
 from curator.sources.convert import Converted
-from curator.sources.image_file import ENDINGS, OpenedImage
+from curator.sources.decode_image import ENDINGS, OpenedImage
 from curator.sources.listing import Entry
 
 

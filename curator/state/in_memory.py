@@ -12,12 +12,11 @@ from typing import Any, final
 
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms.base import StatefulMechanism
+from curator.privacy.batches import Samples
 from curator.privacy.noise import NoiseSource
-from curator.privacy.records import Samples
 from curator.privacy.release import Release
+from curator.state.asking import private_batches, state_step
 from curator.state.on_disk import StateOnDisk
-from curator.state.private_batches import private_batches
-from curator.state.step import state_step
 
 
 @final

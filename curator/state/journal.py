@@ -12,7 +12,7 @@ from typing import BinaryIO, Final, final
 
 from safetensors.torch import load, save
 
-from curator.privacy.records import Samples
+from curator.privacy.batches import Samples
 
 _HEAD: Final = struct.Struct("<QQ32s")  # step, bytes of the samples, their SHA-256
 

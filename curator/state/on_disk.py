@@ -22,11 +22,10 @@ from torch import Tensor
 
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms.base import StatefulMechanism
+from curator.privacy.batches import Samples
 from curator.privacy.noise import NoiseSource
-from curator.privacy.records import Samples
+from curator.state.asking import private_batches, state_step
 from curator.state.journal import Journal, JournalEntry
-from curator.state.private_batches import private_batches
-from curator.state.step import state_step
 
 STATE_EVERY = 64  # steps between two states of a mechanism whose steps can be replayed
 _LENGTH = struct.Struct("<Q")  # of the header, at the beginning of a safetensors file

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from curator.mechanisms.base import ServedMechanism
-from curator.privacy.records import ImageSpace
+from curator.privacy.batches import ImageSpace
 
 SPACE: Final = ImageSpace(channels=1, height=4, width=4, max_level=16, num_classes=3)
 

@@ -17,15 +17,14 @@ import torch
 from safetensors.torch import load
 
 from curator.accounting.cost import Cost, event_cost
+from curator.accounting.epsilon_alone import pld_epsilon
 from curator.accounting.event_text import event_from_text, event_to_text
-from curator.accounting.pld import pld_epsilon
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.ledger.export import verify_export
 from curator.mechanisms.catalogue import canonical_json, mechanism_names, parse_mechanism
-from curator.privacy.records import ImageSpace, Samples
-from curator.state.private_batches import private_batches
-from curator.state.step import state_step
+from curator.privacy.batches import ImageSpace, Samples
+from curator.state.asking import private_batches, state_step
 from tests.fakes.noise import SeededNoise
 
 FIXTURES: Final = Path(__file__).resolve().parent.parent / "fixtures"

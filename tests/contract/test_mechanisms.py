@@ -33,12 +33,11 @@ from curator.mechanisms.catalogue import (
 )
 from curator.mechanisms.dp_swd_features import DpSwdFeatures
 from curator.mechanisms.specification import Specification
+from curator.privacy.batches import ImageSpace, Samples
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import SealedError
-from curator.privacy.records import ImageSpace, Samples
 from curator.privacy.release import Release
-from curator.state.private_batches import private_batches
-from curator.state.step import state_step
+from curator.state.asking import private_batches, state_step
 from tests.contract.small_parameters import SPACE, small_parameters
 from tests.fakes import features
 from tests.fakes.noise import SeededNoise

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from analyst.adaptation.load import adaptation_recipes, adaptation_text, load_either
+from analyst.adaptation.recipe import adaptation_recipes, adaptation_text, load_either
 from analyst.recipes.load import list_recipes, recipe_text
 from curator.cli.recipe import wire_parameters
 from curator.errors import PolicyRefused
 from curator.mechanisms.catalogue import mechanism_names, parameter_schema, parse_mechanism
 from curator.mechanisms.specification import canonical_json
 from curator.privacy.facts import DatasetFacts
-from curator.service.declared_limits import check_policy
+from curator.service.checks import check_policy
 from tests.fakes.facts import small_facts
 
 ADAPTATIONS = adaptation_recipes()

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms.gs_wgan_mean import GsWganMean, GsWganMeanSpec
-from curator.privacy.records import Samples
+from curator.privacy.batches import Samples
 from curator.privacy.release import LatticeBlock
 from curator.state import on_disk
 from curator.state.in_memory import StateInMemory

@@ -21,7 +21,7 @@ from curator.administration.add_dataset import add_dataset
 from curator.config import CuratorConfig, GrpcSection, RestSection
 from curator.folder import CuratorFolder, initialise
 from curator.privacy.facts import DatasetFacts
-from curator.serving.bootstrap import Curator, create_curator
+from curator.process.bootstrap import ServingCurator, create_curator
 from tests.e2e import forks
 from tests.e2e.forks import Forked
 from tests.fakes.facts import small_facts
@@ -95,7 +95,7 @@ class Local:
     """A curator in this process."""
 
     folder: CuratorFolder
-    curator: Curator
+    curator: ServingCurator
 
     def connect(self, name: str = "alice", **options: Any) -> Barrier:
         target = f"localhost:{self.curator.rpc.port}"

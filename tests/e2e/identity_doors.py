@@ -16,8 +16,8 @@ import grpc
 
 from curator.config import CuratorConfig, GrpcSection, RestSection
 from curator.folder import CuratorFolder
+from curator.process.bootstrap import ServingCurator, create_curator
 from curator.service.caller import Role
-from curator.serving.bootstrap import Curator, create_curator
 from protos.weir.v1 import refusal_pb2, service_pb2_grpc
 from tests.e2e.conftest import digits_folder
 
@@ -35,7 +35,7 @@ class Refused:
 @dataclass(frozen=True, kw_only=True)
 class Doors:
     folder: CuratorFolder
-    curator: Curator
+    curator: ServingCurator
 
     def credentials(self, name: str) -> dict[str, Any]:
         """Return a caller's credentials; both kinds are made on first use."""

@@ -11,9 +11,8 @@ import pytest
 import torch
 from safetensors.torch import save
 
-from analyst.adaptation.config import AdaptationRecipe
-from analyst.adaptation.load import adaptation_from_dict
 from analyst.adaptation.networks import build_classifier, weight_bytes
+from analyst.adaptation.recipe import AdaptationRecipe, adaptation_from_dict
 from analyst.adaptation.session import AdaptationOptions, resume_adaptation, start_adaptation
 from analyst.cli import ExitCode, main
 from analyst.errors import AnalystError, CheckpointError

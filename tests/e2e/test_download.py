@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from analyst.embedding.file import load_embedding
-from analyst.embedding.objective import EmbeddingObjective
+from analyst.embedding.offline import EmbeddingObjective
 from analyst.embedding.sessions import download
 from analyst.errors import MalformedRequest, UnknownRun
 from tests.e2e.conftest import EMBEDDING, SINKHORN, Local, batch, credentials, run_cli

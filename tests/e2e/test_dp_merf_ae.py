@@ -13,7 +13,7 @@ import analyst
 from analyst.cli import main
 from analyst.embedding.autoencoder import encode
 from analyst.embedding.file import load_embedding
-from analyst.embedding.objective import EmbeddingObjective
+from analyst.embedding.offline import EmbeddingObjective
 from analyst.embedding.sessions import download
 from analyst.errors import AnalystError, RunClosed
 from analyst.evaluation.sample import sample_run
@@ -23,7 +23,7 @@ from curator.administration.commands import COMMANDS
 from curator.administration.open_ledger import open_ledger_reader
 from curator.config import CuratorConfig, GrpcSection, RestSection
 from curator.mechanisms.described import read_described
-from curator.serving import bootstrap
+from curator.process import bootstrap
 from tests.e2e.conftest import Local, batch, credentials, digits_folder
 
 pytestmark = pytest.mark.e2e

@@ -25,7 +25,7 @@ from analyst.training.checkpoint import Manifest, checkpoint_store
 from analyst.training.federation.config import MemberConfig
 from analyst.training.federation.federation import Federation
 from analyst.training.federation.folder import FederationFolder
-from analyst.training.federation.member import Member
+from analyst.training.federation.members import Member
 from analyst.training.federation.rounds import Combine, OnLoss, Rule
 from analyst.training.loop import Outcome
 from analyst.training.progress import Progress
@@ -33,8 +33,8 @@ from analyst.training.session import SessionOptions, SessionResult, resume_sessi
 from curator.administration.add_dataset import add_dataset
 from curator.clock import utc_now
 from curator.folder import CuratorFolder, initialise
+from curator.ledger.datasets_and_runs import RunState
 from curator.ledger.export import export_jsonl, verify_export
-from curator.ledger.records import RunState
 from curator.ledger.sql_ledger import SqlLedger
 from tests.e2e.conftest import Process, credentials
 from tests.fakes.adaptation import table, toml, write_digits

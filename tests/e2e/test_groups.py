@@ -13,8 +13,8 @@ from sklearn.datasets import load_digits
 import analyst
 from curator.config import CuratorConfig, GrpcSection, RestSection
 from curator.folder import CuratorFolder, initialise
+from curator.process.bootstrap import create_curator
 from curator.rest.models import Dataset
-from curator.serving.bootstrap import create_curator
 from tests.e2e.conftest import EMBEDDING, SINKHORN, batch, credentials, run_cli
 
 pytestmark = pytest.mark.e2e

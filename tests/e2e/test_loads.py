@@ -18,12 +18,12 @@ import torch
 
 from analyst.client.codec import encode_step
 from curator.config import CuratorConfig, GrpcSection, RestSection
+from curator.process.bootstrap import create_curator
 from curator.rest import connection
 from curator.rpc import parts
 from curator.rpc.byte_limits import LARGEST_MESSAGE
 from curator.rpc.open_calls import CALLS_PER_CALLER, OpenCalls
 from curator.service.caller import Caller
-from curator.serving.bootstrap import create_curator
 from protos.weir.v1 import release_pb2
 from tests.e2e.conftest import EMBEDDING, SINKHORN, Local, batch, digits_folder, token
 from tests.e2e.test_doors import RAW, channel

@@ -15,7 +15,7 @@ from analyst.client.address import grpc_target
 from analyst.errors import AnalystError, CredentialsError
 from curator.config import CuratorConfig, GrpcSection, RestSection
 from curator.identity.listen import PortUnavailable
-from curator.serving.bootstrap import create_curator
+from curator.process.bootstrap import create_curator
 from protos.weir.v1 import dataset_pb2, service_pb2_grpc
 from tests.e2e.conftest import SINKHORN, batch, credentials, digits_folder, run_cli
 

@@ -13,12 +13,12 @@ import torch
 
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
+from curator.ledger.datasets_and_runs import DatasetRegistration, RunState
 from curator.ledger.memory import MemoryLedger
-from curator.ledger.records import DatasetRegistration, RunState
 from curator.planning.planner import Planner
+from curator.privacy.batches import Samples
 from curator.privacy.facts import DatasetFacts
 from curator.privacy.noise import NoiseSource
-from curator.privacy.records import Samples
 from curator.service.answer_step import StepRequest
 from curator.service.caller import Caller, Role
 from curator.service.limits import Limits

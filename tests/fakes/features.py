@@ -9,8 +9,8 @@ from safetensors.torch import save
 from torch import Tensor
 
 from curator.mechanisms.dp_swd_features import DpSwdFeatures, DpSwdFeaturesSpec
+from curator.privacy.batches import ImageSpace, RecordBatch, Samples
 from curator.privacy.private import Private
-from curator.privacy.records import ImageSpace, RecordBatch, Samples
 
 SPACE = ImageSpace(channels=1, height=4, width=5, max_level=16, num_classes=3)
 PARAMETERS: dict[str, Any] = {

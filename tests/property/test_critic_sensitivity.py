@@ -14,7 +14,7 @@ from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms.gs_wgan_mean import GsWganMean, GsWganMeanSpec
 from curator.mechanisms.shard_networks import NetworkState
-from curator.privacy.records import ImageSpace, Samples
+from curator.privacy.batches import ImageSpace, Samples
 from curator.privacy.release import LatticeBlock
 from curator.sanitizer.averaged import FINE_STD
 from tests.fakes.noise import NoNoise

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from curator.divergences.critics import CriticShape
 from curator.divergences.dp_critic import Examples, example_slopes, initial_vector
+from curator.privacy.batches import RecordBatch
 from curator.privacy.private import Private
-from curator.privacy.records import RecordBatch
 from curator.privacy.release import LatticeBlock
 from curator.sanitizer.example_sum import ExampleBounds, release_example_sum
 from curator.sanitizer.lattice import LATTICE_VARIANCE

@@ -27,8 +27,8 @@ from curator.divergences.autoencoder import (
     on_grid,
 )
 from curator.mechanisms.dp_merf_ae import DpMerfAe, DpMerfAeSpec
+from curator.privacy.batches import ImageSpace, RecordBatch
 from curator.privacy.private import Private
-from curator.privacy.records import ImageSpace, RecordBatch
 from curator.privacy.release import LatticeBlock
 from curator.sanitizer.example_sum import ExampleBounds, release_example_sum
 from curator.sanitizer.lattice import LATTICE_STD, LATTICE_VARIANCE

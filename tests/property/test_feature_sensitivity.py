@@ -14,8 +14,8 @@ from torch import Tensor
 
 from curator.divergences.feature_nets import LARGEST_WEIGHT, ROW_RADIUS, feature_rows
 from curator.mechanisms.dp_swd_features import DpSwdFeatures
+from curator.privacy.batches import RecordBatch
 from curator.privacy.private import Private
-from curator.privacy.records import RecordBatch
 from curator.privacy.release import LatticeBlock, Release
 from curator.sanitizer.directions import draw_directions
 from curator.sanitizer.entropy import OsEntropy

@@ -24,7 +24,7 @@ from curator.mechanisms.catalogue import parse_mechanism
 from curator.mechanisms.g_pate import GPate
 from curator.mechanisms.pate_gan import PateGan
 from curator.mechanisms.specification import canonical_json
-from curator.privacy.records import Samples
+from curator.privacy.batches import Samples
 from curator.privacy.release import LatticeBlock, Release
 from curator.sanitizer.averaged import FINE_STD
 from tests.unit.curator.mechanisms import (

@@ -16,8 +16,8 @@ from curator.data.sampling import PrivateRecords
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn, DpSinkhornSpec
 from curator.mechanisms.dp_swd import DpSwd, DpSwdSpec
 from curator.mechanisms.mean_embedding import MeanEmbedding, MeanEmbeddingSpec
+from curator.privacy.batches import ImageSpace, RecordBatch, Samples
 from curator.privacy.private import Private
-from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import LatticeBlock, Release
 from curator.sanitizer.directions import draw_directions
 from curator.sanitizer.entropy import OsEntropy

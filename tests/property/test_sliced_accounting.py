@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from curator.accounting.cost import Cost, event_cost
+from curator.accounting.epsilon_alone import pld_epsilon, renyi_epsilon
 from curator.accounting.event_text import event_from_text, event_to_text
 from curator.accounting.events.base import PrivacyEvent
 from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
@@ -13,7 +14,6 @@ from curator.accounting.events.sliced_gaussian import (
     SampledSlicedGaussianEvent,
     SlicedGaussianEvent,
 )
-from curator.accounting.pld import pld_epsilon, renyi_epsilon
 from curator.accounting.rule import BudgetRule
 from curator.privacy.budget import Budget
 from curator.privacy.event_numbers import SamplingRate

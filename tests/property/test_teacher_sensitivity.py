@@ -13,7 +13,7 @@ from torch import Tensor
 from curator.mechanisms import pate_gan
 from curator.mechanisms.pate_gan import PateGan, PateGanSpec
 from curator.mechanisms.shard_networks import NetworkState
-from curator.privacy.records import ImageSpace, Samples
+from curator.privacy.batches import ImageSpace, Samples
 from curator.privacy.release import LatticeBlock, Release
 from curator.sanitizer import votes
 from curator.sanitizer.averaged import FINE_STD

@@ -14,7 +14,12 @@ import math
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
-from curator.accounting.profile import Floats, add_profile, composed_epsilon, remove_profile
+from curator.accounting.profile_composition import (
+    Floats,
+    add_profile,
+    composed_epsilon,
+    remove_profile,
+)
 from tests.reference_accounting.mixture import Direction, Mixture
 
 _PER_RADIUS = 14.0  # steps in the distance to the pole at zero: an error of exp(-2 pi 14)

@@ -15,18 +15,18 @@ from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
-from curator.ledger.records import RunStatus
+from curator.ledger.datasets_and_runs import RunStatus
 from curator.mechanisms.catalogue import parse_mechanism
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn
+from curator.privacy.batches import RecordBatch
 from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.private import Private
-from curator.privacy.records import RecordBatch
 from curator.privacy.release import FloatBlock, LatticeBlock
 from curator.sanitizer import clipped, summed
 from curator.sanitizer.entropy import OsEntropy
 from curator.service.answer_step import release_gradient
+from curator.service.find_run import resume_run
 from curator.service.live_run import Answer
-from curator.service.resume_run import resume_run
 from tests.fakes.curator import (
     ALICE,
     SINKHORN,

@@ -19,16 +19,16 @@ from torch import Tensor
 from audit import CANARIES, TARGETS
 from audit.bound import epsilon_lower_bound
 from audit.canaries import make_pair
+from audit.canary_records import Records, records_of
 from audit.direction import statistic_of, values_of
 from audit.game import Rules, play
-from audit.records import Records, records_of
 from audit.same_randomness import compare
 from audit.targets import make_target
 from audit.trial import run_in_process
+from curator.privacy.batches import RecordBatch
 from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
-from curator.privacy.records import RecordBatch
 from curator.sanitizer.entropy import OsEntropy
 
 pytestmark = pytest.mark.statistical

@@ -24,14 +24,14 @@ from curator.errors import RunClosed
 from curator.mechanisms import gs_wgan_mean, shards
 from curator.mechanisms.gs_wgan_mean import GsWganMean, GsWganMeanSpec
 from curator.mechanisms.shard_networks import NetworkState, ShardNetworks
+from curator.privacy.batches import Samples
 from curator.privacy.event_numbers import SamplingRate
-from curator.privacy.records import Samples
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.sanitizer import averaged
 from curator.sanitizer.entropy import OsEntropy
 from curator.service import find_run
 from curator.service.answer_step import release_gradient
-from curator.service.resume_run import resume_run
+from curator.service.find_run import resume_run
 from tests.fakes.curator import ALICE, CRITICS, memory_ledger, opened, service, step_request
 from tests.fakes.facts import small_facts
 from tests.fakes.noise import NoNoise

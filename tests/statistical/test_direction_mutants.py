@@ -14,7 +14,7 @@ from curator.accounting.events.gaussian import GaussianEvent
 from curator.mechanisms import g_pate, shards
 from curator.mechanisms.g_pate import GPate, GPateSpec
 from curator.mechanisms.shard_networks import NetworkState
-from curator.privacy.records import Samples
+from curator.privacy.batches import Samples
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.sanitizer import averaged, votes
 from curator.sanitizer.averaged import FINE_STD

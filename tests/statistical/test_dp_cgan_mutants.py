@@ -21,13 +21,13 @@ from curator.data.sampling import PrivateRecords
 from curator.mechanisms import dp_cgan
 from curator.mechanisms.dp_cgan import DpCgan, DpCganSpec, TrainedCritic, dp_critic_shape
 from curator.mechanisms.shard_networks import onehot
+from curator.privacy.batches import RecordBatch, Samples
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
-from curator.privacy.records import RecordBatch, Samples
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.sanitizer import example_sum
 from curator.sanitizer.lattice import LATTICE_VARIANCE
-from curator.state import private_batches
+from curator.state import asking
 from tests.fakes.facts import small_facts
 from tests.fakes.noise import NoNoise, SeededNoise
 from tests.statistical.catching import both_ways
@@ -71,7 +71,7 @@ def records(kept: np.ndarray) -> PrivateRecords:
 
 
 def samples_of(kept: np.ndarray, noise: NoiseSource) -> Iterator[Private[RecordBatch]]:
-    return private_batches.private_batches(mechanism(), records(kept), noise)
+    return asking.private_batches(mechanism(), records(kept), noise)
 
 
 def stepped(kept: np.ndarray, noise: NoiseSource) -> tuple[TrainedCritic, Tensor]:
@@ -309,7 +309,7 @@ def one_sample_for_all_updates(patch: Patch) -> None:
         while True:
             yield one
 
-    patch.setattr(private_batches, "private_batches", stuck)
+    patch.setattr(asking, "private_batches", stuck)
 
 
 def one_update_charged_for_all(patch: Patch) -> None:

@@ -21,13 +21,13 @@ from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms import dp_merf_ae
 from curator.mechanisms.dp_merf_ae import DpMerfAe, DpMerfAeSpec
+from curator.privacy.batches import RecordBatch
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
-from curator.privacy.records import RecordBatch
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.sanitizer import example_sum, summed
 from curator.sanitizer.lattice import LATTICE_VARIANCE
-from curator.state import private_batches
+from curator.state import asking
 from tests.fakes.facts import small_facts
 from tests.fakes.noise import NoNoise, SeededNoise
 from tests.statistical.catching import both_ways
@@ -98,7 +98,7 @@ class Watched:
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(dp_merf_ae, "release_example_sum", noting)
-            given = private_batches.private_batches(subject, records(kept), noise)
+            given = asking.private_batches(subject, records(kept), noise)
             self.release = subject.setup(given, noise)
         weights, embedding = self.release.blocks
         assert isinstance(weights, FloatBlock)
@@ -319,7 +319,7 @@ def one_sample_for_all_updates(patch: Patch) -> None:
         yield from [one] * subject.spec.training_steps
         yield from given.batches(16)
 
-    patch.setattr(private_batches, "private_batches", stuck)
+    patch.setattr(asking, "private_batches", stuck)
 
 
 def the_embedding_alone_charged(patch: Patch) -> None:

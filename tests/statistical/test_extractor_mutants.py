@@ -20,8 +20,8 @@ from curator.mechanisms.adversarial_dp_sinkhorn import (
     AdversarialDpSinkhornSpec,
 )
 from curator.mechanisms.shard_networks import NetworkState
+from curator.privacy.batches import Samples
 from curator.privacy.event_numbers import SamplingRate
-from curator.privacy.records import Samples
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.sanitizer import averaged
 from curator.sanitizer.averaged import FINE_STD

@@ -18,8 +18,8 @@ from audit.same_randomness import OperationLog
 from curator.divergences.feature_nets import ROW_RADIUS, feature_rows
 from curator.errors import MalformedRequest
 from curator.mechanisms.dp_swd_features import DpSwdFeatures
+from curator.privacy.batches import RecordBatch, Samples
 from curator.privacy.private import Private
-from curator.privacy.records import RecordBatch, Samples
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.sanitizer import projected
 from curator.sanitizer.directions import Directions, draw_directions

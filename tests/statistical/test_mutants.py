@@ -18,9 +18,9 @@ from curator.data.sampling import PrivateRecords
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn
 from curator.mechanisms.mean_embedding import MeanEmbedding
 from curator.privacy.adjacency import Adjacency
+from curator.privacy.batches import RecordBatch
 from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.private import Private
-from curator.privacy.records import RecordBatch
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.sanitizer import clipped, entropy, lattice, summed
 from curator.sanitizer.entropy import OsEntropy

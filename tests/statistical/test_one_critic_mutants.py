@@ -23,12 +23,12 @@ from curator.mechanisms.gs_wgan_mean import GsWganMeanSpec
 from curator.mechanisms.gs_wgan_round_robin import GsWganRoundRobin
 from curator.mechanisms.one_critic import OneCritic
 from curator.mechanisms.shard_networks import NetworkState
+from curator.privacy.batches import Samples
 from curator.privacy.event_numbers import SamplingRate
-from curator.privacy.records import Samples
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.sanitizer import averaged
 from curator.sanitizer.averaged import fine_radius
-from curator.state.step import state_step
+from curator.state.asking import state_step
 from tests.fakes.curator import CRITICS
 from tests.fakes.facts import small_facts
 from tests.fakes.noise import NoNoise

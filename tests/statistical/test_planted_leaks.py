@@ -24,7 +24,7 @@ from curator.mechanisms import (
 from curator.mechanisms.adversarial_dp_sinkhorn import AdversarialDpSinkhorn
 from curator.mechanisms.one_critic import OneCritic
 from curator.mechanisms.shard_networks import ShardNetworks
-from curator.privacy.records import RecordBatch
+from curator.privacy.batches import RecordBatch
 from curator.privacy.release import FloatBlock, Release
 from tests.statistical.catching import shards_that_overlap
 

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from curator.accounting.events.sliced_gaussian import SlicedGaussianEvent, log_sliced_moment
+from curator.privacy.batches import RecordBatch
 from curator.privacy.private import Private
-from curator.privacy.records import RecordBatch
 from curator.privacy.release import LatticeBlock
 from curator.sanitizer import projected
 from curator.sanitizer.directions import draw_directions

@@ -22,8 +22,8 @@ from curator.mechanisms import pate_gan, shards
 from curator.mechanisms.pate_gan import PateGan, PateGanSpec, PateGanState
 from curator.mechanisms.pate_gan_student import Student
 from curator.mechanisms.shard_networks import NetworkState, ShardNetworks
+from curator.privacy.batches import Samples
 from curator.privacy.event_numbers import SamplingRate
-from curator.privacy.records import Samples
 from curator.privacy.release import FloatBlock, LatticeBlock
 from curator.sanitizer import votes
 from curator.sanitizer.averaged import FINE_STD

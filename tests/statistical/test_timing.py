@@ -25,9 +25,9 @@ from curator.data.sampling import PrivateRecords
 from curator.divergences import backend
 from curator.divergences.backend import Backend, choose_backend
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn, DpSinkhornSpec
+from curator.privacy.batches import ImageSpace, Samples
 from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.noise import NoiseSource
-from curator.privacy.records import ImageSpace, Samples
 from curator.sanitizer import clipped
 from curator.sanitizer.entropy import OsEntropy
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 from analyst.documents import STRICT, DocumentProblem, parsed, read_bounded
 from analyst.errors import FederationError
 from analyst.new_file import write_file
-from analyst.training.federation.member import Member
+from analyst.training.federation.members import Member
 from analyst.training.federation.rounds import Combine, OnLoss, Rule
 
 _FORMAT = 1

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from analyst.adaptation.config import AdaptationRecipe
+from analyst.adaptation.recipe import AdaptationRecipe
 from analyst.errors import AnalystError
 from analyst.facts import PlanQuestion
 from analyst.recipes import Recipe
@@ -14,9 +14,9 @@ from analyst.reports.budgets import NO_DATASETS, show_refusal, statement, statem
 from analyst.reports.plans import make_plan
 from analyst.reports.runs import runs_json, runs_text
 from analyst.screen import Screen
-from analyst.training.federation.connecting import Say
-from analyst.training.federation.member import Member
+from analyst.training.federation.members import Member
 from analyst.training.federation.rounds import Combine, OnLoss, Rule
+from analyst.training.federation.setup import Say
 from analyst.training.run_source import Curator
 
 Said = tuple[str, Any]

@@ -20,8 +20,7 @@ from torch import Tensor
 
 from analyst.errors import AnalystError, CuratorUnreachable, RunClosed, StepLost
 from analyst.training.federation.folder import FederationFolder
-from analyst.training.federation.member import Member
-from analyst.training.federation.open_and_close import close_members
+from analyst.training.federation.members import Member, close_members
 from analyst.training.federation.rounds import Combine, OnLoss, Rule, asked, rounds_left
 from analyst.training.run_source import ImageRun
 

@@ -15,7 +15,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final, Self
 
-from curator.accounting.profile import Profiles, epsilon_of_uses, fits_a_grid, grid_interval
+from curator.accounting.profile_composition import (
+    Profiles,
+    epsilon_of_uses,
+    fits_a_grid,
+    grid_interval,
+)
 from curator.privacy.event_numbers import SamplingRate
 
 

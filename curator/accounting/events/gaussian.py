@@ -8,7 +8,11 @@ from typing import ClassVar, final
 
 from curator.accounting.events.base import LoneEvent, PoissonGaussian
 from curator.accounting.events.sampled_gaussian import library_epsilon
-from curator.accounting.profile import MIN_NOISE_MULTIPLIER, Profiles, sampled_gaussian_profiles
+from curator.accounting.profile_composition import (
+    MIN_NOISE_MULTIPLIER,
+    Profiles,
+    sampled_gaussian_profiles,
+)
 from curator.accounting.rdp import gaussian_rdp
 from curator.privacy.event_numbers import check_noise_multiplier
 

@@ -31,7 +31,7 @@ import mpmath
 import numpy as np
 
 from curator.accounting.events.base import LoneEvent
-from curator.accounting.profile import (
+from curator.accounting.profile_composition import (
     DISCRETENESS,
     MIN_NOISE_MULTIPLIER,
     Floats,
@@ -40,8 +40,8 @@ from curator.accounting.profile import (
     fitted_epsilon,
     remove_profile,
 )
-from curator.accounting.quadrature import log1p_exp
 from curator.accounting.rdp import gaussian_rdp
+from curator.accounting.sampled_rdp import log1p_exp
 from curator.privacy.event_numbers import check_dimension, check_noise_multiplier
 
 _REACH: Final = 14.0

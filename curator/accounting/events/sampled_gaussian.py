@@ -13,16 +13,15 @@ from typing import ClassVar, Final, final
 import mpmath
 
 from curator.accounting.events.base import LoneEvent, PoissonGaussian
-from curator.accounting.poisson import log_sampled_excess
-from curator.accounting.profile import (
+from curator.accounting.profile_composition import (
     DISCRETENESS,
     MIN_NOISE_MULTIPLIER,
     Profiles,
     fits_a_grid,
     sampled_gaussian_profiles,
 )
-from curator.accounting.quadrature import log1p_exp, sampled_gaussian_rdp_at
 from curator.accounting.rdp import gaussian_rdp
+from curator.accounting.sampled_rdp import log1p_exp, log_sampled_excess, sampled_gaussian_rdp_at
 from curator.privacy.event_numbers import SamplingRate, check_noise_multiplier
 
 _DIGITS: Final = 40

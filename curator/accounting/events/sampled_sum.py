@@ -24,9 +24,12 @@ from curator.accounting.events.sampled_gaussian import (
     sampled_gaussian_at,
     sampled_gaussian_bound,
 )
-from curator.accounting.poisson import log_expm1
-from curator.accounting.profile import MIN_NOISE_MULTIPLIER, Profiles, sampled_gaussian_profiles
-from curator.accounting.quadrature import log1p_exp
+from curator.accounting.profile_composition import (
+    MIN_NOISE_MULTIPLIER,
+    Profiles,
+    sampled_gaussian_profiles,
+)
+from curator.accounting.sampled_rdp import log1p_exp, log_expm1
 from curator.privacy.event_numbers import (
     SamplingRate,
     check_dimension,

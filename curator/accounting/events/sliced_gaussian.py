@@ -22,9 +22,8 @@ from typing import Any, ClassVar, Self, final
 
 from curator.accounting.events.base import LoneEvent
 from curator.accounting.hypergeometric import log_1f1
-from curator.accounting.poisson import log_expm1, log_sampled_excess
-from curator.accounting.profile import MIN_NOISE_MULTIPLIER, Profiles
-from curator.accounting.quadrature import log1p_exp
+from curator.accounting.profile_composition import MIN_NOISE_MULTIPLIER, Profiles
+from curator.accounting.sampled_rdp import log1p_exp, log_expm1, log_sampled_excess
 from curator.accounting.sliced_definition import (
     SlicedNumbers,
     sampled_sliced_by_definition,

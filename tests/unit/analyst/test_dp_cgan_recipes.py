@@ -14,7 +14,7 @@ from curator.mechanisms.catalogue import parse_mechanism
 from curator.mechanisms.described import read_described
 from curator.mechanisms.dp_cgan import DpCgan, DpCganSpec
 from curator.mechanisms.dp_cgan_pace import PaceRule
-from curator.privacy.records import ImageSpace
+from curator.privacy.batches import ImageSpace
 from tests.fakes.barrier import FakeDataset
 
 RECIPES = [name for name in list_recipes() if name.startswith("dp-cgan-")]

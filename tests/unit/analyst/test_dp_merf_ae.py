@@ -14,7 +14,7 @@ import torch
 from analyst.embedding.autoencoder import encode, split_release
 from analyst.embedding.file import SavedEmbedding, load_embedding, save_embedding
 from analyst.embedding.maps import feature_map
-from analyst.embedding.objective import EmbeddingObjective
+from analyst.embedding.offline import EmbeddingObjective
 from analyst.embedding.sessions import download, resume_offline, train_offline
 from analyst.errors import FederationError, RecipeError
 from analyst.generators.configs import DecodedConfig
@@ -22,15 +22,15 @@ from analyst.generators.decoded import DecodedGenerator, sent_rows
 from analyst.generators.generator import ImageShape, build_generator
 from analyst.recipes import load_recipe
 from analyst.training.checkpoint import checkpoint_store
-from analyst.training.federation.sum_of_releases import release_sum
+from analyst.training.federation.train_together import release_sum
 from analyst.training.loop import Outcome
 from analyst.training.progress import Progress
 from analyst.training.session import SessionOptions, run_session
 from curator.accounting.cost import event_cost
 from curator.accounting.rule import BudgetRule
 from curator.mechanisms.dp_merf_ae import DpMerfAe, DpMerfAeSpec
+from curator.privacy.batches import ImageSpace, Samples
 from curator.privacy.budget import Budget
-from curator.privacy.records import ImageSpace, Samples
 from curator.privacy.release import Release
 from curator.sanitizer.post_process import release_values
 from tests.fakes.barrier import FakeDataset

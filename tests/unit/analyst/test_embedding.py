@@ -12,8 +12,7 @@ from safetensors.torch import save_file
 
 from analyst.embedding.file import SavedEmbedding, load_embedding, save_embedding
 from analyst.embedding.maps import feature_map
-from analyst.embedding.objective import EmbeddingObjective, class_means
-from analyst.embedding.offline import OfflineBarrier
+from analyst.embedding.offline import EmbeddingObjective, OfflineBarrier, class_means
 from analyst.embedding.sessions import resume_offline, train_offline
 from analyst.errors import EmbeddingError, OutputExists, RecipeError, RunClosed
 from analyst.generators.generator import ImageShape
@@ -23,7 +22,7 @@ from analyst.training.loop import Outcome
 from analyst.training.progress import Progress
 from analyst.training.session import SessionOptions
 from curator.mechanisms.mean_embedding import MeanEmbedding, MeanEmbeddingSpec
-from curator.privacy.records import ImageSpace, Samples
+from curator.privacy.batches import ImageSpace, Samples
 from curator.sanitizer.post_process import post_process, release_values
 from curator.sanitizer.stored import decode_release
 from tests.unit.curator.mechanisms.test_mean_embedding import MIX, PARAMETERS, SCATTERING

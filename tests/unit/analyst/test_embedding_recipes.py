@@ -13,8 +13,8 @@ from curator.accounting.cost import event_cost
 from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.rule import BudgetRule
 from curator.mechanisms.mean_embedding import MeanEmbeddingSpec, feature_map
+from curator.privacy.batches import ImageSpace
 from curator.privacy.budget import Budget
-from curator.privacy.records import ImageSpace
 from tests.fakes.barrier import FakeDataset
 
 SIZES = ("", "-cpu")

@@ -24,7 +24,7 @@ from analyst.training.checkpoint import checkpoint_store
 from analyst.training.federation.config import MemberConfig
 from analyst.training.federation.federation import Federation
 from analyst.training.federation.folder import FederationFolder
-from analyst.training.federation.member import Member
+from analyst.training.federation.members import Member
 from analyst.training.federation.rounds import Combine, OnLoss, Rule
 from analyst.training.loop import Outcome
 from analyst.training.progress import Progress

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from analyst.cli import Connect, ConnectionConfig, ExitCode, main
-from analyst.client.release import DownloadedRelease
+from analyst.client.codec import DownloadedRelease
 from analyst.embedding.file import load_embedding
 from analyst.errors import CuratorUnreachable
 from tests.fakes.barrier import FakeBarrier, FakeDataset, FakeRun, make_error

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from analyst.adaptation.config import AdaptationRecipe
-from analyst.adaptation.load import adaptation_from_dict, adaptation_to_dict
+from analyst.adaptation.recipe import AdaptationRecipe, adaptation_from_dict, adaptation_to_dict
 from analyst.adaptation.state import adaptation_tensors, load_adaptation_tensors, new_adaptation
 from analyst.certificate import check_certificate
 from analyst.cli import main

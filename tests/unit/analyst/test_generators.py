@@ -23,8 +23,7 @@ from analyst.generators.generator import (
     initialise,
     num_parameters,
 )
-from analyst.generators.labels import balanced_labels
-from analyst.generators.sampling import generate
+from analyst.generators.sampling import balanced_labels, generate
 
 MNIST = ImageShape(channels=1, height=28, width=28, num_classes=10)
 TINY = ImageShape(channels=1, height=8, width=8, num_classes=10)

@@ -16,7 +16,7 @@ from curator.mechanisms.gs_wgan_decoupled import GsWganDecoupled, GsWganDecouple
 from curator.mechanisms.gs_wgan_mean import GsWganMean, GsWganMeanSpec
 from curator.mechanisms.gs_wgan_round_robin import GsWganRoundRobin
 from curator.mechanisms.specification import Specification
-from curator.privacy.records import ImageSpace
+from curator.privacy.batches import ImageSpace
 from tests.fakes.barrier import FakeDataset
 
 RECIPES = [name for name in list_recipes() if name.startswith("gs-wgan-")]

@@ -11,12 +11,12 @@ import pytest
 
 from analyst.cli import ExitCode, main
 from analyst.errors import CheckpointError
-from analyst.training.output_folder import only_trainer
+from analyst.training.output_lock import only_trainer
 
 HOLD = """
 import sys
 from pathlib import Path
-from analyst.training.output_folder import only_trainer
+from analyst.training.output_lock import only_trainer
 with only_trainer(Path(sys.argv[1]), is_new=True):
     print("held", flush=True)
     sys.stdin.read()

@@ -13,10 +13,10 @@ import pytest
 import torch
 from PIL import Image
 
-from analyst.training.ema import Ema
 from analyst.training.grid import BORDER, make_grid, save_grid, to_pixels
 from analyst.training.metrics import MetricsFile
 from analyst.training.progress import Position, Progress, describe, format_seconds
+from analyst.training.state import Ema
 
 
 def test_grid_enlarges_and_separates_tiles() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from analyst.adaptation.load import adaptation_recipes, load_either
+from analyst.adaptation.recipe import adaptation_recipes, load_either
 from analyst.errors import RecipeError
 from analyst.recipes import list_recipes, load_recipe
 from analyst.recipes.keys import RecipeKey, all_keys, recipe_keys

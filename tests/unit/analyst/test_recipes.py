@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from analyst.adaptation.load import load_adaptation
+from analyst.adaptation.recipe import load_adaptation
 from analyst.errors import RecipeError
 from analyst.recipes import list_recipes, load_recipe, recipe_from_dict, recipe_to_dict
 from analyst.recipes.assignments import key_of_option, read_assignments

@@ -20,7 +20,7 @@ from curator.mechanisms.catalogue import parse_mechanism
 from curator.mechanisms.described import read_described
 from curator.mechanisms.g_pate import GPate, GPateSpec
 from curator.mechanisms.pate_gan import PateGan, PateGanSpec
-from curator.privacy.records import ImageSpace
+from curator.privacy.batches import ImageSpace
 from tests.fakes.barrier import FakeDataset
 
 KNOWN: dict[str, tuple[type[BaseModel], type]] = {

@@ -10,9 +10,9 @@ import torch
 
 from audit import CANARIES, TARGETS
 from audit.canaries import CAPACITY, Pair, audit_facts, make_pair
+from audit.canary_records import CanaryFailure, FailingRecords, records_of
 from audit.direction import _answer, best_direction
 from audit.noise import ChosenNoise, PublicWords
-from audit.records import CanaryFailure, FailingRecords, records_of
 from audit.target import Target
 from audit.targets import _TARGETS, make_target
 from curator.data.sampling import PrivateRecords

@@ -10,15 +10,15 @@ import torch
 
 from audit import CANARIES
 from audit.canaries import make_pair
+from audit.canary_records import records_of
 from audit.direction import statistic_of, values_of
 from audit.noise import ChosenNoise, PublicWords
-from audit.records import records_of
 from audit.released import slope_of_first_step
 from audit.target import Target
 from audit.targets import make_target
 from audit.trial import run_in_process
 from curator.divergences.autoencoder import on_grid
-from curator.divergences.critic_vector import CriticVector, adam_step
+from curator.divergences.dp_critic import CriticVector, adam_step
 from curator.privacy.noise import NoiseSource
 
 NAMES = ("dp-merf-ae", "dp-merf-ae-training")

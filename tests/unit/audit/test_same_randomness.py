@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from audit.canaries import make_pair
+from audit.canary_records import records_of
 from audit.noise import OtherSelections, Tape, TapedNoise
 from audit.recorded import recorded
-from audit.records import records_of
 from audit.same_randomness import changed_parts, compare, state_ignores_selections
 from audit.targets import make_target
 from audit.trial import run_in_process

@@ -15,7 +15,7 @@ import pytest
 from analyst import new_file as of_analyst
 from analyst.cli import main as analyst
 from analyst.errors import OutputExists, OutputRefused
-from analyst.training.output_folder import only_trainer
+from analyst.training.output_lock import only_trainer
 from curator.cli import ExitCode, main
 from curator.folder import CuratorFolder, initialise
 from curator.system import new_file as of_curator

@@ -11,7 +11,7 @@ from curator.cli.screen import Screen
 from curator.cli.serve import say_ready
 from curator.config import CuratorConfig
 from curator.divergences.backend import Backend, Choice, Verdict
-from curator.ledger.records import DatasetStatus
+from curator.ledger.datasets_and_runs import DatasetStatus
 
 MEASURED = Verdict(error=4e-5, allowed=1e-3)
 REFUSED = Choice(

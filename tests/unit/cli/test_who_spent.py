@@ -12,8 +12,8 @@ from curator.administration.open_ledger import open_ledger
 from curator.cli import main
 from curator.config import CuratorConfig
 from curator.folder import initialise
+from curator.ledger.datasets_and_runs import DatasetStatus
 from curator.ledger.entries import StatusSet
-from curator.ledger.records import DatasetStatus
 from tests.contract.ledger_values import SETUP, opening, registration
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, cast
 from curator.folder import CuratorFolder
 from curator.ledger.entries import StatusSet
 from curator.ledger.ledger import DatasetStatus
+from curator.process.load_datasets import load_datasets
 from curator.service.answer_step import release_gradient
-from curator.serving.load_datasets import load_datasets
 from curator.state.folder import StateFolder
 from tests.fakes.curator import ALICE, opened, service, step_request
 

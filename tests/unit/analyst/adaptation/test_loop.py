@@ -10,9 +10,9 @@ import torch
 from safetensors.torch import load
 from torch import Tensor
 
-from analyst.adaptation.load import adaptation_from_dict
 from analyst.adaptation.loop import adapt
-from analyst.adaptation.source import PublicImages
+from analyst.adaptation.public_images import PublicImages
+from analyst.adaptation.recipe import adaptation_from_dict
 from analyst.adaptation.state import (
     adaptation_tensors,
     load_adaptation_tensors,

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from analyst.adaptation.load import adaptation_from_dict
 from analyst.adaptation.networks import (
     Architecture,
     DomainClassifier,
@@ -17,6 +16,7 @@ from analyst.adaptation.networks import (
     build_source_map,
     weight_bytes,
 )
+from analyst.adaptation.recipe import adaptation_from_dict
 from analyst.generators.generator import ImageShape
 from curator.divergences import feature_nets
 from curator.divergences.feature_nets import (

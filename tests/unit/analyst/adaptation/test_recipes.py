@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import analyst.adaptation
-from analyst.adaptation.load import (
+from analyst.adaptation.recipe import (
     adaptation_from_dict,
     adaptation_recipes,
     adaptation_to_dict,

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from analyst.adaptation.accuracy import accuracy
 from analyst.adaptation.networks import build_classifier
-from analyst.adaptation.source import PublicImages, read_public
+from analyst.adaptation.public_images import PublicImages, accuracy, read_public
 from analyst.errors import ImageFileError
 from analyst.generators.generator import ImageShape
 from tests.fakes.adaptation import write_digits

@@ -10,9 +10,9 @@ import pytest
 from benchmarks.papers.hidden_critic import HiddenCritic, hidden_critic_bounds
 from benchmarks.papers.settings import read_setting
 from benchmarks.papers.words import setting_lines
+from curator.accounting.epsilon_alone import pld_epsilon
 from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
-from curator.accounting.pld import pld_epsilon
 from curator.mechanisms.described import read_described
 from curator.privacy.event_numbers import SamplingRate
 

@@ -11,9 +11,9 @@ from scipy.stats import norm
 from benchmarks.papers.settings import read_setting
 from benchmarks.papers.votes import PublishedVotes, afforded_votes, gaussian_mu
 from benchmarks.papers.words import setting_lines
+from curator.accounting.epsilon_alone import pld_epsilon
 from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.explain import explain
-from curator.accounting.pld import pld_epsilon
 
 DELTA = 1e-5
 G_PATE: dict[float, dict[str, Any]] = {

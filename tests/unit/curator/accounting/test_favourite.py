@@ -7,10 +7,9 @@ import pytest
 from curator.accounting.cost import Cost, event_cost
 from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
-from curator.accounting.favourite import favourite_for
 from curator.accounting.orders import ORDERS
 from curator.accounting.rdp import epsilon_from_rdp, rdp_at
-from curator.accounting.rule import BudgetRule, default_favourite
+from curator.accounting.rule import BudgetRule, default_favourite, favourite_for
 from curator.privacy.budget import Budget
 from curator.privacy.event_numbers import SamplingRate as Rate
 from curator.service.steward_policy import StewardPolicy

@@ -11,7 +11,7 @@ from curator.accounting.events.sampled_gaussian import (
     sampled_gaussian_rdp,
 )
 from curator.accounting.orders import ORDERS
-from curator.accounting.quadrature import sampled_gaussian_rdp_at
+from curator.accounting.sampled_rdp import sampled_gaussian_rdp_at
 from curator.accounting.second_opinion import divergence_by_definition
 from curator.privacy.event_numbers import SamplingRate
 

@@ -11,10 +11,10 @@ import pytest
 
 from curator.accounting.calibrate import noise_multiplier_for
 from curator.accounting.cost import UNIT, Cost, event_cost
+from curator.accounting.epsilon_alone import pld_epsilon
 from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.accounting.orders import ORDERS
-from curator.accounting.pld import pld_epsilon
 from curator.accounting.rdp import epsilon_from_rdp, rdp_at
 from curator.accounting.rule import BudgetRule, order_threshold
 from curator.privacy.budget import Budget

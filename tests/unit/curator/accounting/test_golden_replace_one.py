@@ -14,7 +14,7 @@ import pytest
 
 from curator.accounting.events.sampled_gaussian import fractional_rdp_bound, sampled_gaussian_rdp
 from curator.accounting.hypergeometric import log_1f1
-from curator.accounting.profile import Floats, composed_epsilon, remove_profile
+from curator.accounting.profile_composition import Floats, composed_epsilon, remove_profile
 from curator.accounting.rdp import gaussian_rdp as plain_rdp
 from tests.reference import golden_rows
 from tests.reference_accounting import replace_one

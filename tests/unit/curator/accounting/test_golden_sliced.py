@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from curator.accounting.calibrate import least_noise
+from curator.accounting.epsilon_alone import pld_epsilon
 from curator.accounting.events.sliced_gaussian import (
     SampledSlicedGaussianEvent,
     SlicedGaussianEvent,
 )
 from curator.accounting.hypergeometric import log_1f1
-from curator.accounting.pld import pld_epsilon
 from curator.accounting.rdp import epsilon_from_rdp, rdp_at
 from curator.privacy.event_numbers import SamplingRate
 from tests.reference import golden_rows

@@ -10,12 +10,12 @@ from scipy.integrate import quad
 
 from curator.accounting import second_opinion
 from curator.accounting.cost import UNIT, event_cost
+from curator.accounting.epsilon_alone import pld_epsilon
 from curator.accounting.event_text import event_from_text, event_to_text
 from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.events.hidden_part import HiddenPartEvent, hidden_part_rdp
 from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.accounting.orders import ORDERS
-from curator.accounting.pld import pld_epsilon
 from curator.accounting.rdp import rdp_at
 from curator.accounting.rule import BudgetRule
 from curator.accounting.second_opinion import divergence_by_definition, second_epsilon

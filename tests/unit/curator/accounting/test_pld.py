@@ -6,10 +6,10 @@ import time
 import pytest
 from scipy.stats import norm
 
+from curator.accounting.epsilon_alone import pld_epsilon, renyi_epsilon
 from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.events.none import NoEvent
 from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
-from curator.accounting.pld import pld_epsilon, renyi_epsilon
 from curator.privacy.event_numbers import SamplingRate
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from curator.accounting.profile import (
+from curator.accounting.profile_composition import (
     Floats,
     add_profile,
     composed_epsilon,

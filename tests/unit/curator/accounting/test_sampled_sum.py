@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from curator.accounting.cost import UNIT, event_cost
+from curator.accounting.epsilon_alone import pld_epsilon
 from curator.accounting.event_text import event_from_text, event_to_text
 from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.accounting.events.sampled_sum import SampledSumEvent, mixed_rdp
 from curator.accounting.explain import opacus_epsilon
 from curator.accounting.orders import ORDERS
-from curator.accounting.pld import pld_epsilon
 from curator.accounting.rdp import rdp_at
 from curator.accounting.rule import BudgetRule
 from curator.accounting.second_opinion import second_epsilon

@@ -9,6 +9,7 @@ from scipy.stats import binom
 
 from curator.accounting.calibrate import noise_multiplier_for
 from curator.accounting.cost import UNIT, Cost, event_cost
+from curator.accounting.epsilon_alone import pld_epsilon, renyi_epsilon
 from curator.accounting.events.base import PrivacyEvent
 from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
@@ -20,7 +21,6 @@ from curator.accounting.events.sliced_gaussian import (
 from curator.accounting.hypergeometric import log_1f1
 from curator.accounting.orders import ORDERS
 from curator.accounting.overflow import overflow_probability
-from curator.accounting.pld import pld_epsilon, renyi_epsilon
 from curator.accounting.rdp import rdp_at
 from curator.accounting.rule import BudgetRule
 from curator.accounting.second_opinion import divergence_by_definition, second_epsilon

@@ -10,6 +10,7 @@ from dp_accounting.pld import PLDAccountant
 
 from curator.accounting.calibrate import noise_multiplier_for
 from curator.accounting.cost import Cost, event_cost
+from curator.accounting.epsilon_alone import pld_epsilon, renyi_epsilon
 from curator.accounting.event_text import event_from_text, event_to_text
 from curator.accounting.events.base import PrivacyEvent
 from curator.accounting.events.composed import ComposedEvent
@@ -18,7 +19,6 @@ from curator.accounting.events.none import NoEvent
 from curator.accounting.events.sampled_sum import SampledSumEvent
 from curator.accounting.explain import DescribedRun, explain, opacus_epsilon
 from curator.accounting.explain_text import explain_lines
-from curator.accounting.pld import pld_epsilon, renyi_epsilon
 from curator.accounting.rdp import rdp_at
 from curator.accounting.rule import BudgetRule
 from curator.accounting.second_opinion import divergence_by_definition, second_epsilon

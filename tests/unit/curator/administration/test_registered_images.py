@@ -20,10 +20,10 @@ from curator.administration.open_ledger import open_ledger
 from curator.config import load_config
 from curator.data.errors import SourceError
 from curator.folder import CuratorFolder, initialise
+from curator.ledger.datasets_and_runs import DatasetStatus
 from curator.ledger.entries import StatusSet
 from curator.ledger.problems import DatasetExists
-from curator.ledger.records import DatasetStatus
-from curator.serving.load_datasets import load_datasets
+from curator.process.load_datasets import load_datasets
 from curator.sources.options import SourceOptions
 from tests.contract.ledger_values import opening
 from tests.fakes.facts import small_facts

@@ -22,7 +22,7 @@ from curator.data.errors import SourceError
 from curator.sources.array_readers import read_source
 from curator.sources.bounds import Bounds
 from curator.sources.conversion import Conversion, ImageRefused
-from curator.sources.image_file import open_image
+from curator.sources.decode_image import open_image
 from curator.sources.label_table import list_labelled
 from curator.sources.options import SourceOptions
 from tests.fakes.spoilt import problem

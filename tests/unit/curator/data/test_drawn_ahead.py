@@ -13,9 +13,9 @@ from curator.data import drawn_ahead
 from curator.data.drawn_ahead import DrawnAhead
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
+from curator.privacy.batches import RecordBatch
 from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.private import Private
-from curator.privacy.records import RecordBatch
 from tests.fakes.noise import SeededNoise
 
 RATE, OTHER = SamplingRate.at_least(1 / 5), SamplingRate.at_least(1 / 4)

@@ -16,8 +16,7 @@ from curator.divergences.agreement import all_gradients
 from curator.divergences.backend import Backend, BackendUnavailable, choose_backend, dense_solver
 from curator.divergences.cost import LabelledCost, WeightedPoints, uniform_points
 from curator.divergences.schedule import Schedule, published
-from curator.divergences.semi_debiased import masked_points
-from curator.divergences.sinkhorn import DenseSinkhorn
+from curator.divergences.sinkhorn import DenseSinkhorn, masked_points
 
 pytest.importorskip("numba", reason="numba is not installed")
 

@@ -27,7 +27,7 @@ from curator.divergences.critics import (
     public_uniforms,
     scores,
 )
-from curator.divergences.ensemble_layers import (
+from curator.divergences.ensemble import (
     CONVOLUTIONS,
     GroupedConvolution,
     PatchedConvolution,

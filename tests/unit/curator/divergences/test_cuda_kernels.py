@@ -16,8 +16,7 @@ import torch
 from curator.divergences.agreement import all_gradients
 from curator.divergences.cost import LabelledCost, WeightedPoints, uniform_points
 from curator.divergences.schedule import Schedule, published
-from curator.divergences.semi_debiased import masked_points
-from curator.divergences.sinkhorn import DenseSinkhorn
+from curator.divergences.sinkhorn import DenseSinkhorn, masked_points
 
 pytest.importorskip("triton", reason="Triton is not installed")
 

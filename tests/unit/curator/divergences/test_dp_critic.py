@@ -11,10 +11,11 @@ from torch import Tensor
 from torch.func import grad, vmap
 from torch.nn.functional import one_hot, softplus
 
-from curator.divergences.critic_vector import CriticVector, adam_step
 from curator.divergences.critics import CriticShape, Parameters, initial_critics, scores
 from curator.divergences.dp_critic import (
+    CriticVector,
     Examples,
+    adam_step,
     example_slopes,
     image_slopes,
     in_chunks,

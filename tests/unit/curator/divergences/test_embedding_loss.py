@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from curator.divergences.embedding_loss import class_gradients
-from curator.divergences.feature_maps import PixelFeatures
+from curator.divergences.feature_maps import PixelFeatures, class_gradients
 from curator.divergences.random_features import fourier_features
 
 FEATURES = PixelFeatures(

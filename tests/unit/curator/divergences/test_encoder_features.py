@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from curator.divergences.autoencoder import (
+    LARGEST_CODE,
     AutoencoderShape,
+    EncoderFeatures,
     autoencoder_parameters,
     initial_autoencoder,
     on_grid,
 )
-from curator.divergences.encoder_features import LARGEST_CODE, EncoderFeatures
 from curator.divergences.random_features import fourier_features
 
 SHAPE = AutoencoderShape(dimension=6, hidden_width=5, code_width=3)

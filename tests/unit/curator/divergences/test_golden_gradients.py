@@ -19,8 +19,13 @@ from torch import Tensor
 
 from curator.divergences.cost import LabelledCost, uniform_points
 from curator.divergences.schedule import Schedule, converged, published
-from curator.divergences.semi_debiased import masked_points, private_half, public_half
-from curator.divergences.sinkhorn import DenseSinkhorn, TransportSolver
+from curator.divergences.sinkhorn import (
+    DenseSinkhorn,
+    TransportSolver,
+    masked_points,
+    private_half,
+    public_half,
+)
 from tests.unit.curator.divergences.newton import NewtonTransport
 
 ROOT = Path(__file__).resolve().parents[4]

@@ -10,8 +10,7 @@ import torch
 from curator.divergences.cost import LabelledCost, uniform_points
 from curator.divergences.large import OnlineSinkhorn, OnlineSolverMissing, fits_dense
 from curator.divergences.schedule import published
-from curator.divergences.semi_debiased import masked_points
-from curator.divergences.sinkhorn import DenseSinkhorn
+from curator.divergences.sinkhorn import DenseSinkhorn, masked_points
 
 COST = LabelledCost(l1_weight=0.7, label_scale=3.0)
 

@@ -12,8 +12,7 @@ from torch import Tensor
 from curator.divergences.cost import LabelledCost, WeightedPoints, uniform_points
 from curator.divergences.newton import newton_steps
 from curator.divergences.schedule import Schedule, converged
-from curator.divergences.semi_debiased import masked_points
-from curator.divergences.sinkhorn import DenseSinkhorn, anneal
+from curator.divergences.sinkhorn import DenseSinkhorn, anneal, masked_points
 from tests.unit.curator.divergences.newton import NewtonTransport
 
 DIAMETER = 50.0

@@ -8,9 +8,15 @@ import math
 import pytest
 import torch
 
-from curator.divergences import wavelets
-from curator.divergences.scattering import LARGEST_COEFFICIENT, Scattering
-from curator.divergences.wavelets import FILTER_BITS, MAP_BITS, exact_moduli, morlet_filters
+from curator.divergences import scattering
+from curator.divergences.scattering import (
+    FILTER_BITS,
+    LARGEST_COEFFICIENT,
+    MAP_BITS,
+    Scattering,
+    exact_moduli,
+    morlet_filters,
+)
 
 SMALL = Scattering(channels=1, height=8, width=12)
 
@@ -98,7 +104,7 @@ def test_a_record_does_not_know_its_companions(monkeypatch: pytest.MonkeyPatch) 
     order = torch.randperm(40, generator=torch.Generator().manual_seed(4))
     assert torch.equal(SMALL.record_rows(stored[order], 255), rows[order])
     assert torch.equal(SMALL.record_rows(stored[7:8], 255)[0], rows[7])
-    monkeypatch.setattr(wavelets, "_MAX_TILE_VALUES", 10_000)  # a few maps at a time
+    monkeypatch.setattr(scattering, "_MAX_TILE_VALUES", 10_000)  # a few maps at a time
     assert torch.equal(SMALL.record_rows(stored, 255), rows)
 
 

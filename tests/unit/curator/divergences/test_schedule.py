@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from curator.divergences.schedule import Schedule, converged, public_diameter, published
-from curator.privacy.records import ImageSpace
+from curator.privacy.batches import ImageSpace
 
 MNIST = ImageSpace(channels=1, height=28, width=28, max_level=255, num_classes=10)
 

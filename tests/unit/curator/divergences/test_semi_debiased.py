@@ -8,11 +8,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from curator.divergences import semi_debiased
+from curator.divergences import sinkhorn
 from curator.divergences.cost import LabelledCost, uniform_points
 from curator.divergences.schedule import converged, published
-from curator.divergences.semi_debiased import masked_points, private_half, public_half
-from curator.divergences.sinkhorn import DenseSinkhorn, transport_cost
+from curator.divergences.sinkhorn import (
+    DenseSinkhorn,
+    masked_points,
+    private_half,
+    public_half,
+    transport_cost,
+)
 
 COST = LabelledCost(l1_weight=0.7, label_scale=1.5)
 QUICK = DenseSinkhorn(cost=COST, schedule=published(6.0, 0.05))
@@ -37,7 +42,7 @@ def test_an_empty_batch_gives_zero_through_the_same_computation(mask: Tensor) ->
 
 
 def test_no_private_type_reaches_the_public_half() -> None:
-    names = set(inspect.signature(semi_debiased.public_half).parameters)
+    names = set(inspect.signature(sinkhorn.public_half).parameters)
     assert names == {"solver", "images_ND", "labels_N", "num_samples"}
 
 

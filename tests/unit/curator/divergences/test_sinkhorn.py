@@ -9,8 +9,13 @@ from torch import Tensor
 
 from curator.divergences.cost import LabelledCost, WeightedPoints, uniform_points
 from curator.divergences.schedule import Schedule, converged, published
-from curator.divergences.semi_debiased import masked_points
-from curator.divergences.sinkhorn import DenseSinkhorn, anneal, softmin, transport_cost
+from curator.divergences.sinkhorn import (
+    DenseSinkhorn,
+    anneal,
+    masked_points,
+    softmin,
+    transport_cost,
+)
 
 COST = LabelledCost(l1_weight=0.7, label_scale=1.5)
 

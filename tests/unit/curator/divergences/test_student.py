@@ -11,7 +11,7 @@ from torch import Tensor
 from curator.divergences.adam import Ensemble
 from curator.divergences.critics import CriticShape, Parameters, initial_critics, scores
 from curator.divergences.student import Answered, student_gradients, student_loss, teach
-from curator.divergences.teacher_votes import Questions
+from curator.divergences.teachers import Questions
 
 SHAPE = CriticShape(kind="mlp", width=8, channels=1, height=2, pixels_per_row=2, num_classes=3)
 

@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
-from curator.divergences.public_draws import public_normals
-from curator.divergences.teacher_directions import (
+from curator.divergences.critics import public_normals
+from curator.divergences.teachers import (
     back_projected,
     bins_of,
     middles_of_winners,

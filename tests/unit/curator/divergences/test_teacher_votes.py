@@ -10,9 +10,14 @@ from torch import Tensor
 
 from curator.divergences import critic_training
 from curator.divergences.critic_training import Minibatch
-from curator.divergences.critics import CriticShape, Parameters, initial_critics, scores
-from curator.divergences.public_draws import public_normals
-from curator.divergences.teacher_votes import Questions, opinions
+from curator.divergences.critics import (
+    CriticShape,
+    Parameters,
+    initial_critics,
+    public_normals,
+    scores,
+)
+from curator.divergences.teachers import Questions, opinions
 
 K, R, N = 5, 3, 6
 SHAPE = CriticShape(kind="mlp", width=4, channels=1, height=2, pixels_per_row=2, num_classes=3)

@@ -14,7 +14,7 @@ from curator.doctor.finding import Finding, State
 from curator.doctor.ports import ports
 from curator.doctor.subject import Subject
 from curator.folder import CuratorFolder, initialise
-from curator.ledger.lock import WriterLock
+from curator.ledger.file_lock import WriterLock
 
 HERE = "127.0.0.1"
 

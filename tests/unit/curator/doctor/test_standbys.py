@@ -6,7 +6,7 @@ import pytest
 
 from curator.doctor.finding import State
 from curator.doctor.standbys import judged
-from curator.ledger.replication import Replication
+from curator.ledger.postgres import Replication
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from curator.config import load_config
 from curator.folder import initialise
 from curator.identity.callers_file import CallersDamaged, CallersFile
 from curator.identity.tokens import TokenTable
+from curator.process.bootstrap import create_curator
 from curator.service.caller import Role
-from curator.serving.bootstrap import create_curator
 from curator.system.bounded_file import TooLarge
 from tests.fakes.spoilt import problem, spoilt
 

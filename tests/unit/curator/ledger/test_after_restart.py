@@ -6,13 +6,13 @@ import pytest
 from sqlalchemy import create_engine
 
 from curator.errors import LedgerUnavailable
-from curator.ledger import after_restart, schema
-from curator.ledger.after_restart import Settling, load_settled
+from curator.ledger import replicas, schema
+from curator.ledger.replicas import Settling, load_settled
 
 
 def test_the_entry_that_settles_is_not_from_before(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr(after_restart, "_server", lambda _: "new")
+    monkeypatch.setattr(replicas, "_server", lambda _: "new")
     waiting = Settling(10.0, lambda: now[0])
     engine = create_engine("sqlite://")
     with engine.begin() as connection:

@@ -11,10 +11,10 @@ from curator.errors import UnknownDataset
 from curator.ledger import entries
 from curator.ledger.book import Book, Place, follow
 from curator.ledger.chain import GENESIS, Entry
+from curator.ledger.datasets_and_runs import RunState
 from curator.ledger.problems import ChainBroken, LedgerConflict
-from curator.ledger.rebuild_check import check_shown
-from curator.ledger.records import RunState
 from curator.ledger.totals import EVERYBODY, Tally, Totals
+from curator.ledger.verify import check_shown
 from curator.privacy.budget import Budget
 from tests.contract.ledger_values import BUDGET, STEP, most_steps, opening, registration
 

@@ -14,9 +14,9 @@ import pytest
 from curator.ledger import checkpoint, entries, postgres
 from curator.ledger.anchor import HeadAnchor
 from curator.ledger.checkpoint import Checkpoint
+from curator.ledger.datasets_and_runs import NOTHING
 from curator.ledger.entries import SpendAdded
 from curator.ledger.problems import ChainBroken, LedgerRestored, RunExists
-from curator.ledger.records import NOTHING
 from curator.ledger.sql_ledger import SqlLedger
 from curator.overview.history import History
 from tests.contract.ledger_values import SETUP, opening, registration

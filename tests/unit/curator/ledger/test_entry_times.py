@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from curator.ledger.entry_times import EntryTimes
+from curator.ledger.chain import EntryTimes
 from curator.ledger.sql_ledger import SqlLedger
 from tests.contract.ledger_values import opening, registration
 from tests.fakes.clock import FakeClock

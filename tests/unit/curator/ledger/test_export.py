@@ -10,11 +10,11 @@ import pytest
 from curator.ledger import export
 from curator.ledger.book import Book, Place, follow
 from curator.ledger.chain import GENESIS, Entry, canonical_json
+from curator.ledger.datasets_and_runs import DatasetStatus, RunState
 from curator.ledger.entries import StatusSet, encode
 from curator.ledger.export import export_jsonl, verify_export
 from curator.ledger.memory import MemoryLedger
 from curator.ledger.problems import ChainBroken
-from curator.ledger.records import DatasetStatus, RunState
 from tests.contract.ledger_values import SETUP, opening, registration
 from tests.fakes.clock import FakeClock
 

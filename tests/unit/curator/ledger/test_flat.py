@@ -7,8 +7,8 @@ from pathlib import Path
 
 from curator.accounting.events.gaussian import GaussianEvent
 from curator.ledger.anchor import HeadAnchor
+from curator.ledger.datasets_and_runs import RunStatus
 from curator.ledger.entries import CapLowered, ShareSet
-from curator.ledger.records import RunStatus
 from curator.ledger.sql_ledger import SqlLedger
 from tests.contract.ledger_values import opening, registration
 from tests.contract.postgres_server import postgres_or_skip

@@ -10,8 +10,7 @@ import pytest
 from curator.cli import ExitCode, main
 from curator.errors import LedgerUnavailable
 from curator.folder import CuratorFolder, initialise
-from curator.ledger.anchor import HeadAnchor
-from curator.ledger.head_file import checked_head
+from curator.ledger.anchor import HeadAnchor, checked_head
 from tests.fakes.spoilt import problem, spoilt
 
 HEAD = {

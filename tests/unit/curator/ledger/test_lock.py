@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from curator.errors import LedgerUnavailable
-from curator.ledger.lock import WriterLock
+from curator.ledger.file_lock import WriterLock
 from curator.ledger.problems import LedgerLocked
 
 
@@ -22,7 +22,7 @@ def test_one_holder_at_a_time(tmp_path: Path) -> None:
 
 def test_a_dead_process_holds_nothing(tmp_path: Path) -> None:
     code = (
-        "import os, sys, pathlib; from curator.ledger.lock import WriterLock; "
+        "import os, sys, pathlib; from curator.ledger.file_lock import WriterLock; "
         "lock = WriterLock(pathlib.Path(sys.argv[1])); os._exit(7)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "lock")], check=False)

@@ -17,12 +17,12 @@ from curator.errors import LedgerUnavailable
 from curator.ledger import connect, postgres, rows, run_rows, schema
 from curator.ledger.anchor import HeadAnchor
 from curator.ledger.chain import canonical_json
+from curator.ledger.datasets_and_runs import DatasetStatus
 from curator.ledger.entries import CapLowered, dataset_fields
 from curator.ledger.memory import MemoryLedger
 from curator.ledger.migrations.upgrade import FOLDER, upgrade
 from curator.ledger.migrations.versions import v4_totals
 from curator.ledger.problems import LedgerRestored
-from curator.ledger.records import DatasetStatus
 from curator.ledger.sql_ledger import SqlLedger
 from curator.ledger.totals import Tally
 from curator.ledger.transactions import Store

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from curator.ledger.replication import Replication, replication_of
+from curator.ledger.postgres import Replication, replication_of
 from curator.ledger.sql_ledger import SqlLedger
 from tests.contract.postgres_server import Server, own_server
 from tests.fakes.clock import FakeClock

@@ -12,10 +12,10 @@ import pytest
 from curator.accounting.cost import event_cost
 from curator.errors import BudgetExhausted, LedgerUnavailable
 from curator.ledger.anchor import HeadAnchor
+from curator.ledger.datasets_and_runs import DatasetStatus
 from curator.ledger.entries import CapLowered, StatusSet
 from curator.ledger.export import export_jsonl, verify_export
 from curator.ledger.problems import LedgerConflict, LedgerRestored
-from curator.ledger.records import DatasetStatus
 from curator.ledger.restored import accept_restored
 from curator.ledger.sql_ledger import SqlLedger
 from tests.contract.ledger_values import BUDGET, STEP, opening, registration

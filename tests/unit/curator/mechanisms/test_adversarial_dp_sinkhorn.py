@@ -29,7 +29,7 @@ from curator.mechanisms.base import (
     StatefulMechanism,
 )
 from curator.mechanisms.shard_networks import NetworkState
-from curator.privacy.records import ImageSpace, Samples
+from curator.privacy.batches import ImageSpace, Samples
 from curator.privacy.release import FloatBlock, Release
 from tests.fakes.noise import SeededNoise
 from tests.unit.curator.mechanisms.silent import SilentNoise

@@ -17,7 +17,7 @@ from curator.errors import MalformedRequest
 from curator.mechanisms.gs_wgan_mean import GsWganMeanSpec
 from curator.mechanisms.shard_networks import networks_of
 from curator.mechanisms.teachers import TeacherSpec
-from curator.privacy.records import ImageSpace
+from curator.privacy.batches import ImageSpace
 from tests.unit.curator.mechanisms.test_gs_wgan_mean import PARAMETERS
 from tests.unit.curator.mechanisms.test_teachers import TEACHERS
 

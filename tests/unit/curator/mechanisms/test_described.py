@@ -23,8 +23,8 @@ from curator.accounting.explain import explain as chain
 from curator.accounting.explain_text import explain_lines
 from curator.mechanisms.described import read_described
 from curator.mechanisms.dp_swd import DpSwd, DpSwdSpec
+from curator.privacy.batches import ImageSpace
 from curator.privacy.event_numbers import SamplingRate
-from curator.privacy.records import ImageSpace
 
 FIXTURES = Path(__file__).resolve().parents[3] / "fixtures"
 

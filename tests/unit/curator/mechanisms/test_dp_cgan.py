@@ -26,10 +26,10 @@ from curator.mechanisms.base import (
     StatefulMechanism,
 )
 from curator.mechanisms.dp_cgan import DpCgan, DpCganSpec, dp_critic_shape
+from curator.privacy.batches import ImageSpace, RecordBatch, Samples
 from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
-from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import FloatBlock, Release
 from curator.sanitizer import example_sum
 from tests.fakes.noise import SeededNoise

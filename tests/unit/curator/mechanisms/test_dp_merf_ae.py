@@ -27,19 +27,19 @@ from curator.divergences.autoencoder import (
     initial_autoencoder,
     on_grid,
 )
-from curator.divergences.critic_vector import CriticVector, adam_step
+from curator.divergences.dp_critic import CriticVector, adam_step
 from curator.errors import MalformedRequest
 from curator.mechanisms import dp_merf_ae
 from curator.mechanisms.base import FreshSamples, ReleasedOnceMechanism
 from curator.mechanisms.dp_merf_ae import DpMerfAe, DpMerfAeSpec, autoencoder_shape
+from curator.privacy.batches import ImageSpace, RecordBatch, Samples
 from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
-from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.sanitizer.example_sum import clip_factors, release_example_sum
 from curator.sanitizer.post_process import release_values
-from curator.state.private_batches import private_batches
+from curator.state.asking import private_batches
 from tests.fakes.noise import SeededNoise
 from tests.unit.curator.mechanisms.silent import SilentNoise
 
@@ -242,7 +242,7 @@ def test_whatever_goes_wrong_in_a_record_is_an_ordinary_noisy_answer() -> None:
             raise OSError("/data/patient-17.png")
 
         patch.setattr(dp_merf_ae, "example_slopes", broken)
-        patch.setattr("curator.divergences.encoder_features.EncoderFeatures.record_rows", broken)
+        patch.setattr("curator.divergences.autoencoder.EncoderFeatures.record_rows", broken)
         weights, sums = blocks(released(mechanism()))
     assert bool(torch.isfinite(weights).all())
     assert sums.count_nonzero() > 0

@@ -14,9 +14,9 @@ from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.errors import MalformedRequest
 from curator.mechanisms.base import SampledMechanism
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn, DpSinkhornSpec
+from curator.privacy.batches import ImageSpace, RecordBatch, Samples
 from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.private import Private
-from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.sanitizer.post_process import release_values
 from tests.unit.curator.mechanisms.silent import SilentNoise

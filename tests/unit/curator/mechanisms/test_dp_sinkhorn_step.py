@@ -16,8 +16,8 @@ from curator.divergences.sinkhorn import DenseSinkhorn
 from curator.mechanisms import dp_sinkhorn_step
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn, DpSinkhornSpec
 from curator.mechanisms.dp_sinkhorn_step import CapturedStep, EagerStep, Halves, step_on
+from curator.privacy.batches import ImageSpace, RecordBatch, Samples
 from curator.privacy.private import Private
-from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import LatticeBlock
 from curator.sanitizer.clipped import clipped_to_lattice
 from curator.sanitizer.post_process import release_values

@@ -22,9 +22,9 @@ from curator.divergences.sliced import clip_rows, sliced_distance
 from curator.errors import MalformedRequest
 from curator.mechanisms.base import SampledMechanism
 from curator.mechanisms.dp_swd_features import DpSwdFeatures, DpSwdFeaturesSpec
+from curator.privacy.batches import ImageSpace, RecordBatch, Samples
 from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.private import Private
-from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import LatticeBlock, Release
 from curator.sanitizer.directions import Directions, draw_directions
 from curator.sanitizer.entropy import OsEntropy

@@ -24,7 +24,7 @@ from curator.mechanisms.base import (
 )
 from curator.mechanisms.g_pate import GPate, GPateSpec
 from curator.mechanisms.shard_networks import NetworkState, ShardNetworks
-from curator.privacy.records import ImageSpace, Samples
+from curator.privacy.batches import ImageSpace, Samples
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.sanitizer import averaged, votes
 from tests.fakes.noise import SeededNoise

@@ -28,8 +28,8 @@ from curator.mechanisms.base import (
 )
 from curator.mechanisms.gs_wgan_mean import GsWganMean, GsWganMeanSpec
 from curator.mechanisms.shard_networks import NetworkState, onehot
+from curator.privacy.batches import ImageSpace, Samples
 from curator.privacy.private import SealedError
-from curator.privacy.records import ImageSpace, Samples
 from curator.privacy.release import LatticeBlock, Release
 from curator.sanitizer.averaged import FINE_STD
 from tests.unit.curator.mechanisms.silent import SilentNoise

@@ -15,8 +15,8 @@ from curator.accounting.events.none import NoEvent
 from curator.errors import MalformedRequest
 from curator.mechanisms.base import ReleasedOnceMechanism
 from curator.mechanisms.mean_embedding import MeanEmbedding, MeanEmbeddingSpec
+from curator.privacy.batches import ImageSpace, RecordBatch, Samples
 from curator.privacy.private import Private
-from curator.privacy.records import ImageSpace, RecordBatch, Samples
 from curator.privacy.release import Release
 from curator.sanitizer.post_process import release_values
 from tests.unit.curator.mechanisms.silent import SilentNoise

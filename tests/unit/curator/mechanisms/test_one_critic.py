@@ -26,7 +26,7 @@ from curator.privacy.release import LatticeBlock, Release
 from curator.sanitizer.averaged import FINE_STD, fine_radius
 from curator.sanitizer.secret_index import secret_index
 from curator.service.answer_step import release_gradient
-from curator.state.step import state_step
+from curator.state.asking import state_step
 from tests.fakes.curator import ALICE, memory_ledger, opened, service, step_request
 from tests.fakes.noise import NoNoise
 from tests.unit.curator.mechanisms.test_gs_wgan_mean import PARAMETERS, SPACE, samples

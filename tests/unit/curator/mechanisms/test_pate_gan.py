@@ -22,7 +22,7 @@ from curator.mechanisms.base import (
 from curator.mechanisms.pate_gan import PateGan, PateGanSpec, PateGanState
 from curator.mechanisms.pate_gan_student import Student
 from curator.mechanisms.shard_networks import ShardNetworks
-from curator.privacy.records import Samples
+from curator.privacy.batches import Samples
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.sanitizer import votes
 from tests.fakes.noise import SeededNoise

@@ -9,8 +9,8 @@ import torch
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms.shards import Shards, gather_shards
+from curator.privacy.batches import ImageSpace, RecordBatch
 from curator.privacy.private import Private
-from curator.privacy.records import ImageSpace, RecordBatch
 
 SPACE = ImageSpace(channels=1, height=2, width=2, max_level=16, num_classes=3)
 K = 4

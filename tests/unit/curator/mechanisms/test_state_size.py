@@ -14,7 +14,7 @@ from torch import Tensor
 from curator.mechanisms.catalogue import read_specification
 from curator.mechanisms.dp_cgan import DpCgan
 from curator.mechanisms.mean_embedding import MeanEmbedding, MeanEmbeddingSpec
-from curator.privacy.records import ImageSpace, Samples
+from curator.privacy.batches import ImageSpace, Samples
 from tests.fakes.curator import SINKHORN
 from tests.fakes.noise import SeededNoise
 from tests.unit.curator.mechanisms import (

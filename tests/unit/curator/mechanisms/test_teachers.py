@@ -18,7 +18,7 @@ from curator.divergences.device import compute_device
 from curator.errors import MalformedRequest
 from curator.mechanisms.shard_networks import NetworkState, ShardNetworks, networks_of, silent
 from curator.mechanisms.teachers import TeacherSpec
-from curator.privacy.records import ImageSpace
+from curator.privacy.batches import ImageSpace
 
 SPACE = ImageSpace(channels=1, height=2, width=3, max_level=16, num_classes=3)
 TEACHERS: dict[str, Any] = {

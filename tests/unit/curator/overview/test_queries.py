@@ -7,7 +7,7 @@ import pytest
 from curator.ledger.memory import MemoryLedger
 from curator.overview import queries
 from curator.overview.queries import list_runs, open_runs
-from curator.service.close_run import close_run
+from curator.service.end_runs import close_run
 from curator.service.service import Service
 from tests.fakes.curator import ALICE, BOB, STEWARD, memory_ledger, opened, service
 

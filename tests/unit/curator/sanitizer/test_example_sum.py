@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from curator.privacy.batches import RecordBatch
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
-from curator.privacy.records import RecordBatch
 from curator.privacy.release import LatticeBlock
 from curator.sanitizer import example_sum
 from curator.sanitizer.entropy import OsEntropy

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from curator.privacy.batches import RecordBatch
 from curator.privacy.private import Private
-from curator.privacy.records import RecordBatch
 from curator.privacy.release import LatticeBlock, Release
 from curator.sanitizer.directions import Directions, direction_slack, draw_directions
 from curator.sanitizer.entropy import OsEntropy

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from curator.privacy.batches import RecordBatch
 from curator.privacy.private import Private
-from curator.privacy.records import RecordBatch
 from curator.privacy.release import LatticeBlock
 from curator.sanitizer.lattice import lattice_radius
 from curator.sanitizer.summed import _certified_units, release_class_sums

@@ -23,7 +23,7 @@ from curator.ledger.entries import CapLowered, PolicySet, ShareSet, StatusSet
 from curator.ledger.ledger import DatasetStatus, LedgerConflict, RunState
 from curator.planning.planner import PlanRequest
 from curator.service.answer_step import release_gradient
-from curator.service.close_run import close_run
+from curator.service.end_runs import close_run
 from curator.service.live_run import Answer
 from curator.service.service import Service
 from curator.service.steward_decisions import decide

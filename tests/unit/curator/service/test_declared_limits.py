@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from curator.errors import NotPermitted
 from curator.mechanisms.dp_swd import DpSwd, DpSwdSpec
 from curator.privacy.facts import DatasetFacts
-from curator.service.declared_limits import check_policy
+from curator.service.checks import check_policy
 from tests.fakes.facts import small_facts
 
 PARAMETERS: dict[str, Any] = {

@@ -10,8 +10,8 @@ from curator.data.sampling import PrivateRecords
 from curator.errors import MalformedRequest, RunClosed, UnknownRun
 from curator.rpc.release_codec import encode_release
 from curator.sanitizer.post_process import release_values
-from curator.service.close_run import close_run
-from curator.service.download_release import download_release
+from curator.service.end_runs import close_run
+from curator.service.one_release import download_release
 from curator.service.service import Service
 from tests.fakes.curator import ALICE, BOB, STEWARD, memory_ledger, opened, service
 

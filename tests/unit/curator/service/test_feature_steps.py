@@ -15,12 +15,12 @@ from curator.mechanisms.catalogue import parse_mechanism
 from curator.mechanisms.described import read_described
 from curator.mechanisms.dp_swd_features import DpSwdFeatures
 from curator.mechanisms.specification import canonical_json
+from curator.privacy.batches import Samples
 from curator.privacy.facts import DatasetFacts
-from curator.privacy.records import Samples
 from curator.service.answer_step import StepRequest, release_gradient
-from curator.service.declared_limits import check_policy
+from curator.service.checks import check_policy
+from curator.service.find_run import resume_run
 from curator.service.open_run import RunRequest, open_run
-from curator.service.resume_run import resume_run
 from curator.service.service import Service
 from tests.fakes.curator import ALICE, opened, service, small_images, step_request
 from tests.fakes.facts import small_facts

@@ -6,9 +6,13 @@ import pytest
 
 from curator.errors import RunClosed, UnknownRun
 from curator.service.answer_step import release_gradient
-from curator.service.close_run import CLOSED_BY_STEWARD, close_run
-from curator.service.idle_runs import CLOSED_AS_IDLE, IdleRuns
-from curator.service.relinquish_runs import relinquish_runs
+from curator.service.end_runs import (
+    CLOSED_AS_IDLE,
+    CLOSED_BY_STEWARD,
+    IdleRuns,
+    close_run,
+    relinquish_runs,
+)
 from tests.fakes.curator import ALICE, BOB, STEWARD, memory_ledger, opened, service, step_request
 
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from curator.service.in_turn import InTurn
+from curator.service.fair_turns import InTurn
 
 SECONDS = 20.0
 

@@ -14,13 +14,13 @@ from curator.data.sampling import PrivateRecords
 from curator.data.store import open_store, write_store
 from curator.errors import DatasetOutOfService, RunClosed
 from curator.folder import initialise
-from curator.ledger.records import DatasetRegistration
+from curator.ledger.datasets_and_runs import DatasetRegistration
+from curator.process.load_datasets import load_datasets
 from curator.service.answer_step import release_gradient
+from curator.service.find_run import resume_run
 from curator.service.open_run import open_run
-from curator.service.resume_run import resume_run
 from curator.service.served_datasets import ServedDataset
 from curator.service.service import Service
-from curator.serving.load_datasets import load_datasets
 from tests.fakes.curator import ALICE, memory_ledger, opened, service, small_images, step_request
 from tests.fakes.facts import small_facts
 from tests.unit.curator.service.test_releases_in_progress import request

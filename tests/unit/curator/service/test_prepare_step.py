@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from curator.data.sampling import PrivateRecords
-from curator.service.answer_step import release_gradient
-from curator.service.prepare_step import prepare_step
+from curator.service.answer_step import prepare_step, release_gradient
 from curator.service.service import Service
 from tests.fakes.curator import ALICE, opened, service, step_request
 

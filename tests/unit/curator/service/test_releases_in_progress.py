@@ -13,18 +13,17 @@ import torch
 
 from curator.data.sampling import PrivateRecords
 from curator.errors import RunClosed, Unavailable
+from curator.ledger.datasets_and_runs import RunState
 from curator.ledger.entries import StatusSet
 from curator.ledger.ledger import DatasetStatus
 from curator.ledger.problems import HolderLost
-from curator.ledger.records import RunState
 from curator.service.answer_step import release_gradient
 from curator.service.caller import Caller
-from curator.service.close_run import close_run
-from curator.service.download_release import download_release
-from curator.service.idle_runs import IdleRuns
-from curator.service.in_turn import InTurn
+from curator.service.end_runs import IdleRuns, close_run
+from curator.service.fair_turns import InTurn
+from curator.service.find_run import resume_run
+from curator.service.one_release import download_release
 from curator.service.open_run import RunRequest, open_run
-from curator.service.resume_run import resume_run
 from curator.service.service import Service
 from curator.service.steward_decisions import decide
 from tests.fakes.curator import (

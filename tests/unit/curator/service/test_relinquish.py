@@ -12,11 +12,10 @@ import pytest
 from curator.accounting.cost import total_cost
 from curator.errors import LedgerUnavailable, StepLost, Unavailable
 from curator.ledger.memory import MemoryLedger
-from curator.service import relinquish_runs as module
+from curator.service import end_runs as module
 from curator.service.answer_step import release_gradient
-from curator.service.close_run import close_run
-from curator.service.relinquish_runs import relinquish_runs
-from curator.service.resume_run import resume_run
+from curator.service.end_runs import close_run, relinquish_runs
+from curator.service.find_run import resume_run
 from curator.service.service import Service
 from curator.state.folder import StateFolder
 from tests.fakes.curator import ALICE, memory_ledger, opened, service, step_request

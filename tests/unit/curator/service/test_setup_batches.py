@@ -9,18 +9,18 @@ import pytest
 
 from curator.data.sampling import PrivateRecords
 from curator.errors import PolicyRefused, RunClosed
-from curator.ledger.records import RunState
+from curator.ledger.datasets_and_runs import RunState
 from curator.mechanisms.catalogue import parse_mechanism
 from curator.mechanisms.dp_merf_ae import DpMerfAe
 from curator.mechanisms.mean_embedding import MeanEmbedding
 from curator.sanitizer.post_process import release_values
 from curator.service.answer_step import release_gradient
-from curator.service.download_release import download_release
+from curator.service.find_run import resume_run
+from curator.service.one_release import download_release
 from curator.service.open_run import RunRequest, open_run
-from curator.service.resume_run import resume_run
 from curator.service.service import Service
 from curator.service.steward_policy import StewardPolicy
-from curator.state.private_batches import private_batches
+from curator.state.asking import private_batches
 from tests.fakes.curator import (
     ALICE,
     EMBEDDING,

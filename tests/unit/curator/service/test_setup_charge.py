@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from curator.errors import LedgerUnavailable
+from curator.ledger.datasets_and_runs import RunState
 from curator.ledger.memory import MemoryLedger
-from curator.ledger.records import RunState
 from curator.service.answer_step import release_gradient
-from curator.service.close_run import close_run
-from curator.service.resume_run import resume_run
+from curator.service.end_runs import close_run
+from curator.service.find_run import resume_run
 from curator.service.service import Service
 from tests.fakes.curator import ALICE, memory_ledger, opened, service, step_request
 

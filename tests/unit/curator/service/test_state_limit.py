@@ -12,9 +12,9 @@ from curator.ledger.memory import MemoryLedger
 from curator.mechanisms.catalogue import read_specification
 from curator.service.answer_step import release_gradient
 from curator.service.caller import Caller, Role
-from curator.service.close_run import close_run
+from curator.service.checks import run_bytes
+from curator.service.end_runs import close_run
 from curator.service.service import Service
-from curator.service.sizes import run_bytes
 from tests.fakes.curator import (
     ALICE,
     BOB,

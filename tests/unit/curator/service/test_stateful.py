@@ -17,10 +17,10 @@ from curator.mechanisms.gs_wgan_mean import GsWganMean
 from curator.mechanisms.shard_networks import NetworkState
 from curator.privacy.release import LatticeBlock
 from curator.service.answer_step import release_gradient
-from curator.service.close_run import close_run
-from curator.service.in_turn import InTurn
+from curator.service.end_runs import close_run
+from curator.service.fair_turns import InTurn
+from curator.service.find_run import resume_run
 from curator.service.live_run import KEPT_ANSWERS
-from curator.service.resume_run import resume_run
 from curator.service.service import Service
 from curator.state.in_memory import StateInMemory
 from tests.fakes.curator import (

@@ -23,9 +23,9 @@ from curator.errors import (
 )
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn
 from curator.service.answer_step import release_gradient
-from curator.service.close_run import close_run
+from curator.service.end_runs import close_run
+from curator.service.find_run import resume_run
 from curator.service.live_run import KEPT_ANSWERS
-from curator.service.resume_run import resume_run
 from curator.service.service import Service
 from tests.fakes.curator import (
     ALICE,

@@ -13,7 +13,7 @@ from PIL import Image
 
 from curator.sources.conversion import Conversion, ImageRefused
 from curator.sources.convert import convert
-from curator.sources.image_file import OpenedImage, open_image
+from curator.sources.decode_image import OpenedImage, open_image
 from tests.fakes.awkward import animated, deep_grey, encoded, grey, levels, png, rgb
 
 
@@ -189,7 +189,7 @@ def test_no_other_reader_of_pillow_is_loaded(tmp_path: Path) -> None:
     (tmp_path / "eps.png").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n")
     script = (
         "import sys; from pathlib import Path\n"
-        "from curator.sources.image_file import open_image\n"
+        "from curator.sources.decode_image import open_image\n"
         "open_image(Path(sys.argv[1]))\n"
         "try: open_image(Path(sys.argv[2]))\n"
         "except ValueError as problem: print(problem)\n"

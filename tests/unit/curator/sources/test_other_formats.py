@@ -12,7 +12,7 @@ from PIL import Image
 
 from curator.cli import ExitCode, main
 from curator.sources.conversion import ImageRefused
-from curator.sources.image_file import open_image
+from curator.sources.decode_image import open_image
 from curator.sources.other_formats import UNREAD_ENDINGS, is_heif
 from tests.fakes.awkward import encoded, grey, write_intact
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from curator.privacy.records import Samples
+from curator.privacy.batches import Samples
 from curator.service.answer_step import release_gradient
 from curator.state.folder import StateFolder
 from curator.state.journal import Journal

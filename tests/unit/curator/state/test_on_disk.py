@@ -19,8 +19,8 @@ from curator.mechanisms.base import Requirements, StatefulMechanism
 from curator.mechanisms.gs_wgan_mean import GsWganMean
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.service.answer_step import release_gradient
-from curator.service.close_run import close_run
-from curator.service.resume_run import resume_run
+from curator.service.end_runs import close_run
+from curator.service.find_run import resume_run
 from curator.service.service import Service
 from curator.state import on_disk
 from curator.state.folder import StateFolder

@@ -11,14 +11,14 @@ import pytest
 from curator.accounting.events.sampled_sum import SampledSumEvent
 from curator.data.sampling import PrivateRecords
 from curator.errors import PolicyRefused
-from curator.ledger.records import RunState
+from curator.ledger.datasets_and_runs import RunState
 from curator.mechanisms.catalogue import parse_mechanism
 from curator.mechanisms.dp_cgan import DpCgan
 from curator.mechanisms.gs_wgan_mean import GsWganMean
 from curator.service.answer_step import release_gradient
 from curator.service.open_run import RunRequest, open_run
 from curator.service.service import Service
-from curator.state.private_batches import private_batches
+from curator.state.asking import private_batches
 from tests.fakes.curator import ALICE, CRITICS, service, small_images, step_request
 from tests.fakes.facts import small_facts
 from tests.fakes.noise import NoNoise, SeededNoise

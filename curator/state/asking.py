@@ -1,0 +1,55 @@
+"""How a mechanism is asked: private batches for its setup, one gradient of one with a state."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from curator.data.sampling import PrivateRecords
+from curator.mechanisms.base import ReleasedOnceMechanism, StatefulMechanism
+from curator.privacy.batches import RecordBatch, Samples
+from curator.privacy.noise import NoiseSource
+from curator.privacy.private import Private
+from curator.privacy.release import Release
+
+_ROWS = 512
+
+
+def private_batches(
+    mechanism: StatefulMechanism | ReleasedOnceMechanism,
+    records: PrivateRecords,
+    noise: NoiseSource,
+) -> Iterator[Private[RecordBatch]]:
+    """Return the batches that `setup`, `start` and `unpack` of a mechanism take.
+
+    Args:
+        mechanism: Says which samples it requires.
+        records: Of the data set.
+        noise: Secret randomness, for the samples.
+
+    Returns:
+        Every record once, after as many fresh Poisson samples as come before; or an endless stream
+        of such samples. Each is drawn when it is asked for.
+    """
+    samples = mechanism.requirements().samples
+    if samples is None:
+        return records.batches(_ROWS)
+    turns = itertools.count() if samples.before_all is None else range(samples.before_all)
+    drawn = (records.poisson_batch(samples.rate, samples.capacity, noise) for _ in turns)
+    return drawn if samples.before_all is None else itertools.chain(drawn, records.batches(_ROWS))
+
+
+def state_step(
+    mechanism: StatefulMechanism, state: Any, step: int, samples: Samples, noise: NoiseSource
+) -> tuple[Any, Release]:
+    """Return the next state and the release.
+
+    Args:
+        mechanism: Of the run.
+        state: Before the step.
+        step: Its number in the ledger.
+        samples: What it asks.
+        noise: Secret randomness.
+    """
+    return mechanism.gradient(mechanism.numbered(state, step), samples, noise)
