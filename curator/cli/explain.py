@@ -47,7 +47,7 @@ def explain(
         UsageProblem: If the description is not valid.
     """
     from curator.accounting.explain import explain as explained  # the accountants
-    from curator.accounting.explain_text import explain_lines
+    from curator.accounting.explain import explain_lines
     from curator.mechanisms.described import read_described
 
     overrides = asdict(given)

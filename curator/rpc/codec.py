@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Final
 
 import torch
 
 from curator.errors import MalformedRequest
 from curator.ledger.ledger import NOTHING, Account, RunState, RunStatus, Statement
 from curator.mechanisms.catalogue import mechanism_names, parameter_schema
+from curator.planning.planner import Plan, PlanRequest
+from curator.planning.table import Axis
 from curator.privacy.batches import Samples
 from curator.privacy.facts import DatasetFacts
-from curator.rpc.parts import PART_BYTES
+from curator.rpc.messages import PART_BYTES
 from curator.rpc.release_codec import encode_blocks
 from curator.rpc.tensor_codec import (
     VALUE_MAX,
@@ -168,4 +172,83 @@ def encode_run(
         budget=encode_statement(statement),
         certificate=certificate,
         part_bytes=PART_BYTES,
+    )
+
+
+_AXES: Final[Mapping[int, Axis]] = {
+    run_pb2.PLAN_AXIS_STEPS: Axis.STEPS,
+    run_pb2.PLAN_AXIS_EPSILON: Axis.EPSILON,
+    run_pb2.PLAN_AXIS_NOISE: Axis.NOISE,
+}
+
+
+def decode_plan_request(request: run_pb2.PlanRunRequest) -> PlanRequest:
+    """Decode a question about a run.
+
+    Returns:
+        The use case's request.
+
+    Raises:
+        MalformedRequest: If the table has an axis of another version.
+    """
+    target = request.WhichOneof("target")
+    noise = request.noise if target == "noise" else None
+    num_steps = request.num_steps if target == "num_steps" else None
+    epsilon = request.epsilon if target == "epsilon" else None
+    if request.table.points and request.table.axis not in _AXES:
+        msg = "table.axis: no such axis"
+        raise MalformedRequest(msg, "table.axis")
+    return PlanRequest(
+        dataset=request.dataset,
+        mechanism=request.choice.mechanism,
+        parameters_json=request.choice.parameters,
+        num_steps=num_steps if noise is None else noise.num_steps,
+        epsilon=epsilon if noise is None else noise.epsilon,
+        alone=not request.without_alone,
+        axis=_AXES.get(request.table.axis, Axis.STEPS),
+        points=request.table.points,
+    )
+
+
+def encode_plan(plan: Plan) -> run_pb2.Plan:
+    """Encode a plan."""
+    return run_pb2.Plan(
+        num_steps=plan.num_steps,
+        affordable_steps=plan.affordable_steps,
+        epsilon_after=plan.epsilon_after,
+        epsilon_alone=plan.epsilon_alone or 0.0,
+        fits=plan.fits,
+        budget=encode_statement(plan.statement, plan.share),
+        noise_multiplier=plan.noise_multiplier,
+        points=[run_pb2.PlanPoint(**asdict(point)) for point in plan.points],
+        advice=plan.advice,
+    )
+
+
+def encode_runs(states: Iterable[RunState], num_left_out: int = 0) -> run_pb2.ListRunsResponse:
+    """Encode runs.
+
+    Args:
+        states: That the caller may see and asked for, in the order to be shown.
+        num_left_out: Closed runs that were one too many.
+    """
+    return run_pb2.ListRunsResponse(
+        runs=[_summary(state) for state in states], num_left_out=num_left_out
+    )
+
+
+def _summary(state: RunState) -> run_pb2.RunSummary:
+    status = run_pb2.RUN_STATUS_OPEN if state.is_open else run_pb2.RUN_STATUS_CLOSED
+    return run_pb2.RunSummary(
+        run_id=state.run_id,
+        dataset=state.dataset,
+        analyst=state.analyst,
+        mechanism=state.mechanism,
+        status=status,
+        num_steps=state.num_steps,
+        used_steps=state.used,
+        close_reason=state.close_reason,
+        opened_at=state.opened_at,
+        closed_at=state.closed_at,
+        one_release=state.is_one_release,
     )
