@@ -30,6 +30,11 @@ from curator.service.answer_step import StepRequest
 from curator.service.live_run import Answer
 from protos.weir.v1 import budget_pb2, dataset_pb2, release_pb2, run_pb2
 
+_DECLARED: Final = (
+    DatasetFacts.model_fields.keys() & dataset_pb2.DatasetFacts.DESCRIPTOR.fields_by_name
+)
+"""Facts that go as they were declared: those for which the message has a field."""
+
 
 def decode_step(
     message: release_pb2.StepRequest, facts: DatasetFacts, max_samples: int
@@ -92,29 +97,19 @@ def encode_facts(
         max_samples: Most rows of one step.
         rules: Of the steward's policy.
     """
+    declared = {name: getattr(facts, name) for name in _DECLARED}
     return dataset_pb2.DatasetFacts(
+        **{name: value for name, value in declared.items() if value is not None},
         dataset=facts.name,
-        channels=facts.channels,
-        height=facts.height,
-        width=facts.width,
         value_min=VALUE_MIN,
         value_max=VALUE_MAX,
-        classes=facts.classes,
-        nominal_size=facts.nominal_size,
-        capacity=facts.capacity,
-        sampling_rate=facts.sampling_rate,
-        epsilon=facts.epsilon,
-        delta=facts.delta,
         adjacency=str(facts.adjacency),
-        unit=facts.unit,
         mechanisms=[
             dataset_pb2.MechanismFacts(mechanism=name, parameters_schema=_schema_text(name))
             for name in mechanism_names()
         ],
         max_samples=max_samples,
-        max_records_per_group=facts.max_records_per_group or 0,
         policy=[dataset_pb2.PolicyRule(rule=rule, value=value) for rule, value in rules.items()],
-        rehearsal=facts.rehearsal,
     )
 
 
