@@ -15,12 +15,12 @@ from curator.config import TEMPLATE, CuratorConfig, load_config
 from curator.identity.access_log import AccessLog
 from curator.identity.certificates import (
     ClientCertificate,
+    SigningKey,
     create_certificates,
     issue_client_certificate,
 )
 from curator.identity.credentials import CREDENTIALS_ENDING, credentials_file
 from curator.identity.listen import TlsFiles
-from curator.identity.signing import SigningKey
 from curator.identity.tokens import TokenTable
 from curator.service.caller import Role
 from curator.system.new_file import CONFIG_NAME, check_new_folder, new_file, write_private

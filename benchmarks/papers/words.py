@@ -13,8 +13,7 @@ from benchmarks.papers.sliced_bounds import PaperBounds, paper_bounds
 from benchmarks.papers.votes import PublishedVotes, afforded_votes, votes_lines
 from curator.accounting.epsilon_alone import pld_epsilon, renyi_epsilon
 from curator.accounting.events.sliced_gaussian import SampledSlicedGaussianEvent
-from curator.accounting.explain import explain
-from curator.accounting.explain_text import explain_lines
+from curator.accounting.explain import explain, explain_lines
 
 
 def setting_lines(setting: Setting) -> Iterator[str]:

@@ -17,9 +17,8 @@ from curator.administration.registered_images import KnownImages, that_count
 from curator.config import load_config
 from curator.data.capacity import check_capacity
 from curator.data.groups import limit_groups
-from curator.data.image_hashes import Hashes
 from curator.data.images import LabelledImages
-from curator.data.overlap import MOST_SHARED, Overlap
+from curator.data.overlap import MOST_SHARED, Hashes, Overlap
 from curator.data.store import sweep_partial, write_store
 from curator.folder import CuratorFolder
 from curator.ledger.datasets_and_runs import DatasetState

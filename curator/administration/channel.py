@@ -19,8 +19,27 @@ import grpc
 from pydantic import ValidationError
 
 from curator.administration.commands import COMMANDS, Command
-from curator.administration.socket_name import socket_name
 from curator.errors import CuratorError
+
+_LONGEST_PATH: Final = 100
+
+
+@contextmanager
+def socket_name(path: Path) -> Iterator[str]:
+    """Give a path of a socket; one that is too long goes by its open folder.
+
+    Args:
+        path: Of the socket; an `OSError` if it is too long and its folder cannot be opened.
+    """
+    if len(os.fsencode(path.absolute())) < _LONGEST_PATH:
+        yield str(path.absolute())
+        return
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
+
 
 _METHOD: Final = "Execute"
 _SERVICE: Final = "weir.administration"

@@ -11,15 +11,17 @@ from collections.abc import Iterable, Iterator
 from typing import Final, final
 
 from curator.data.errors import SourceError
-from curator.data.image_hashes import (
+from curator.data.images import LabelledImages
+from curator.data.overlap import (
     Hashes,
+    Overlap,
+    SameImages,
+    check_overlap,
     image_hashes,
     labelled_fingerprint,
     open_hashes,
     seal_hashes,
 )
-from curator.data.images import LabelledImages
-from curator.data.overlap import Overlap, SameImages, check_overlap
 from curator.data.store import open_store
 from curator.folder import CuratorFolder
 from curator.identity.certificates import write_private

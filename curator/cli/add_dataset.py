@@ -47,7 +47,7 @@ def check(
     """
     from curator.data.errors import SourceError
     from curator.sources.ingest import survey_source  # Pillow and scikit-learn
-    from curator.sources.preflight_report import PRIVATE, report_lines
+    from curator.sources.preflight import PRIVATE, report_lines
 
     options = reading.options(classes, image_shape)
     with _interruptible("interrupted; nothing was written"):
@@ -112,7 +112,7 @@ def add(  # noqa: PLR0913 - one parameter a group of options
     from curator.cli.recipe import favourite_of_recipe
     from curator.data.capacity import capacity_warning
     from curator.privacy.adjacency import Unit
-    from curator.sources.preflight_report import PRIVATE, report_lines
+    from curator.sources.preflight import PRIVATE, report_lines
 
     into = opened(folder)
     task.output.stops = choices.dry_run
@@ -166,7 +166,7 @@ def _terms(facts: DatasetFacts) -> str:
 
 def _source_left(source: str) -> tuple[str, ...]:
     """Return what to do with the images that were read, where they are files of the steward."""
-    from curator.data.naming import shown
+    from curator.data.group_names import shown
 
     if source.startswith("sklearn:"):
         return ()

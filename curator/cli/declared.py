@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from curator.cli.command import UsageProblem
@@ -12,12 +12,6 @@ from curator.privacy.budget import MAX_DELTA, MAX_EPSILON, MIN_DELTA
 
 if TYPE_CHECKING:
     from curator.privacy.facts import DatasetFacts
-
-_AS_THEY_ARE = (
-    *("max_level", "nominal_size", "max_size", "sampling_rate", "capacity"),
-    *("max_records_per_group", "epsilon", "delta"),
-)
-
 
 _BUDGET = "Budget and neighbouring relation"
 
@@ -79,6 +73,7 @@ class Declared:
         from curator.privacy.facts import DatasetFacts
         from curator.validation_errors import first_problem
 
+        known = DatasetFacts.model_fields
         channels, height, width = shape_of(self.image_shape)
         relation, _, unit = self.adjacency.partition("-one-")
         if self.delta * self.nominal_size >= 1:
@@ -90,6 +85,11 @@ class Declared:
         try:
             return DatasetFacts.model_validate(
                 {
+                    **{
+                        one.name: getattr(self, one.name)
+                        for one in fields(self)
+                        if one.name in known
+                    },
                     "name": name,
                     "channels": channels,
                     "height": height,
@@ -97,7 +97,6 @@ class Declared:
                     "classes": classes_of(self.classes),
                     "relation": relation,
                     "unit": unit,
-                    **{one: getattr(self, one) for one in _AS_THEY_ARE},
                 }
             )
         except ValidationError as error:

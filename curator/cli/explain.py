@@ -51,7 +51,7 @@ def explain(
         UsageProblem: If the description is not valid.
     """
     from curator.accounting.explain import explain as explained  # the accountants
-    from curator.accounting.explain_text import explain_lines
+    from curator.accounting.explain import explain_lines
     from curator.accounting.rule import default_favourite
     from curator.mechanisms.described import read_described
 

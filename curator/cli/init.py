@@ -63,7 +63,7 @@ def _make(folder: CuratorFolder) -> None:
 @command(key_app, "key --dir /srv/weir", reads=True)
 def key(task: Task, *, folder: Dir) -> None:
     """Show the fingerprint of the key that signs certificates."""
-    from curator.identity.signing import fingerprint_of
+    from curator.identity.certificates import fingerprint_of
 
     fingerprint = fingerprint_of(opened(folder).signing_key.public_key())
     task.screen.show(

@@ -135,7 +135,7 @@ def classes_of(text: str) -> tuple[str, ...]:
     Raises:
         UsageProblem: If they are no text in this locale.
     """
-    from curator.data.naming import is_text
+    from curator.data.group_names import is_text
     from curator.validation_errors import UNREAD_LETTERS
 
     if not is_text(text):

@@ -4,11 +4,16 @@ Every unit, a record or a group, is included independently with exactly the dyad
 the accountant charges: its number is binomial and, given the number, every subset is as likely.
 Statement and proof: sampling.md. Fixed-size sampling, for a replace-one ledger, would be a second
 class here beside `PrivateRecords`.
+
+What is sampled depends on secret randomness and public numbers alone, never on a request. Each
+sample is handed out once, and never to a forked child.
 """
 
 from __future__ import annotations
 
 import math
+import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import final
@@ -18,7 +23,6 @@ import torch
 from torch import Tensor
 
 from curator.data.binomial import draw_count
-from curator.data.drawn_ahead import DrawnAhead, Places
 from curator.data.groups import Indices, Units
 from curator.data.images import LabelledImages
 from curator.data.store import StoredImages
@@ -29,6 +33,43 @@ from curator.privacy.batches import RecordBatch
 from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
+
+Places = tuple[Indices, Indices]
+"""For each row of a batch the record that it takes, and the position of its unit; -1 for none."""
+
+_MOST = 16
+
+
+@final
+class DrawnAhead:
+    """A few samples that are ready, for any run that samples alike."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._lock = threading.Lock()
+        self._ready: list[tuple[SamplingRate, int, Places]] = []
+        self._pid = os.getpid()
+
+    def put(self, rate: SamplingRate, capacity: int, places: Places) -> None:
+        """Keep a sample; the oldest one is forgotten when there are many."""
+        with self._lock:
+            self._ready = [*self._ready[1 - _MOST :], (rate, capacity, places)]
+
+    def take(self, rate: SamplingRate, capacity: int) -> Places | None:
+        """Return a sample and forget it.
+
+        Returns:
+            The sample, or None if none like it is ready.
+        """
+        if self._pid != os.getpid():
+            return None
+        with self._lock:
+            for place, (its_rate, its_capacity, places) in enumerate(self._ready):
+                if its_rate == rate and its_capacity == capacity:
+                    del self._ready[place]
+                    return places
+        return None
+
 
 Copied = tuple[np.ndarray, np.ndarray]
 """Levels and labels of some rows, in memory of their own."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from curator.administration.socket_name import socket_name
+from curator.administration.channel import socket_name
 from curator.config import ConfigError, CuratorConfig, load_config
 from curator.doctor.locks import is_locked
 from curator.folder import CuratorFolder

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import cast
+from typing import cast, final
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from curator.system.new_file import write_private as write_private
@@ -166,3 +168,34 @@ def _key_bytes(key: ec.EllipticCurvePrivateKey) -> bytes:
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
+
+
+@final
+class SigningKey:
+    """A key in a file that only the owner can read; made at first use."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the key, or make it."""
+        if not path.exists():
+            raw = Ed25519PrivateKey.generate().private_bytes_raw()
+            write_private(path, raw)
+        self._key = Ed25519PrivateKey.from_private_bytes(path.read_bytes())
+
+    def sign(self, message: bytes) -> bytes:
+        """Return a signature."""
+        return self._key.sign(message)
+
+    def public_key(self) -> bytes:
+        """Return the raw 32 bytes to check signatures with."""
+        return self._key.public_key().public_bytes(
+            serialization.Encoding.Raw, serialization.PublicFormat.Raw
+        )
+
+
+def fingerprint_of(public_key: bytes) -> str:
+    """Return how people compare a key: SHA256 and 64 hexadecimal digits.
+
+    Args:
+        public_key: The raw 32 bytes.
+    """
+    return f"SHA256:{hashlib.sha256(public_key).hexdigest()}"

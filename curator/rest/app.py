@@ -8,7 +8,7 @@ from typing import Annotated
 
 from fastapi import Depends, FastAPI, Query, Response
 
-from curator.identity.signing import fingerprint_of
+from curator.identity.certificates import fingerprint_of
 from curator.identity.tokens import TokenTable
 from curator.ledger.ledger import Ledger, RunState
 from curator.overview.certificate import Signer
@@ -30,9 +30,8 @@ from curator.rest.health import add_health
 from curator.rest.models import BudgetAnswer, Dataset, Head, Identity, Run
 from curator.rest.plan import add_plan
 from curator.rest.problems import document_problems
-from curator.rest.sessions import Sessions
+from curator.rest.sessions import Sessions, add_sign_in
 from curator.rest.shield import add_shield
-from curator.rest.sign_in import add_sign_in
 from curator.service.caller import Caller
 from curator.service.find_run import run_of
 

@@ -1,23 +1,21 @@
-"""Who asks over HTTP: the connection's certificate, a token, or on the pages a session's cookie."""
+"""Who asks over HTTP, and which routes a role may ask.
+
+A test walks the application's routes and keeps the table total.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final
-from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from curator.errors import NotPermitted
 from curator.identity.tokens import TokenTable
-from curator.rest.connection import PEER_CERTIFICATE
-from curator.rest.permissions import BROWSER_ROUTES, OPEN_ROUTES, require_permission
-from curator.rest.sessions import Sessions
-from curator.service.caller import Caller
-
-COOKIE: Final = "__Host-weir-session"
-"""Browsers take a cookie of this prefix from a secure origin only, and for this host only."""
+from curator.rest.connections import PEER_CERTIFICATE
+from curator.rest.sessions import COOKIE, Sessions
+from curator.service.caller import Caller, Role
 
 _BEARER = Depends(
     HTTPBearer(
@@ -56,20 +54,42 @@ def caller_of(request: Request) -> Caller:
     return caller
 
 
-def refuse_other_sites(request: Request) -> None:
-    """Check that a form was sent by a page of this curator.
+_EVERY_ROLE = frozenset(Role)
+_READS_EVERYTHING = frozenset({Role.STEWARD, Role.AUDITOR})
+_PLANS = frozenset({Role.STEWARD, Role.ANALYST})
+"""Those who may over gRPC."""
+
+OPEN_ROUTES: Final = frozenset({"/healthz", "/readyz", "/sign-in", "/sign-out"})
+"""Answered to strangers too, as is the schema: they say nothing about data or callers."""
+
+BROWSER_ROUTES: Final = frozenset({"/", "/dashboard", "/certificates/{run_id}"})
+"""Those that a browser's session opens; a session is good for nothing else."""
+
+PERMISSIONS: Final[dict[str, frozenset[Role]]] = {
+    "/v1/datasets": _EVERY_ROLE,
+    "/v1/datasets/{name}": _EVERY_ROLE,
+    "/v1/datasets/{name}/budget": _EVERY_ROLE,
+    "/v1/datasets/{name}/plan": _PLANS,
+    "/v1/identity": _EVERY_ROLE,
+    "/v1/runs": _EVERY_ROLE,
+    "/v1/runs/{run_id}": _EVERY_ROLE,
+    "/v1/ledger/head": _READS_EVERYTHING,
+    "/": _EVERY_ROLE,
+    "/dashboard": _EVERY_ROLE,
+    "/certificates/{run_id}": _EVERY_ROLE,
+    "/metrics": _READS_EVERYTHING,
+}
+
+
+def require_permission(route: str, role: Role) -> None:
+    """Check that a role may ask for a route.
 
     Args:
-        request: Of a browser; those that say nothing of where they come from are refused too.
+        route: The path as it is declared, with the names of its parameters.
+        role: Of the caller.
 
     Raises:
-        NotPermitted: If it was not.
+        NotPermitted: If it may not; the words never say why.
     """
-    site = request.headers.get("Sec-Fetch-Site")
-    if site is None:
-        origin = request.headers.get("Origin", "")
-        is_own = bool(origin) and urlsplit(origin).netloc == request.headers.get("Host")
-    else:
-        is_own = site == "same-origin"
-    if not is_own:
+    if role not in PERMISSIONS.get(route, frozenset()):
         raise NotPermitted

@@ -11,7 +11,10 @@ from typing import Final
 from markupsafe import Markup
 
 from curator.overview.history import Point
-from curator.rest.formats import ALL
+
+NEARLY: Final = 0.9  # as the alert rule
+ALL: Final = 0.995
+"""The part of a cap from which on it counts as used up: what is left buys next to nothing."""
 
 _RADIUS, _CENTRE_X, _CENTRE_Y = 80.0, 100.0, 96.0
 _ARC: Final = (

@@ -58,20 +58,9 @@ class Dataset(BaseModel):
             policy: The steward's rules by name.
         """
         return cls(
+            **facts.model_dump(include=set(cls.model_fields)),
             dataset=facts.name,
-            channels=facts.channels,
-            height=facts.height,
-            width=facts.width,
-            classes=list(facts.classes),
-            nominal_size=facts.nominal_size,
-            capacity=facts.capacity,
-            sampling_rate=facts.sampling_rate,
             adjacency=str(facts.adjacency),
-            unit=facts.unit,
-            max_records_per_group=facts.max_records_per_group,
-            epsilon=facts.epsilon,
-            delta=facts.delta,
-            rehearsal=facts.rehearsal,
             policy=policy,
         )
 

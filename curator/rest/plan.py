@@ -13,7 +13,7 @@ from curator.errors import MalformedRequest
 from curator.planning.planner import Plan, Planner, PlanRequest
 from curator.planning.table import MOST_POINTS, Axis
 from curator.rest.authentication import caller_of
-from curator.rest.body import read_body
+from curator.rest.connections import read_body
 from curator.rest.models import BudgetAnswer
 from curator.service.caller import Caller
 

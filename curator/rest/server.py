@@ -12,8 +12,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from curator.identity.listen import PortUnavailable, Reload, TlsFiles, address
-from curator.rest.connection import PeerProtocol
-from curator.rest.connection_limit import CrowdedSocket
+from curator.rest.connections import CrowdedSocket, PeerProtocol
 
 _STOP_SECONDS = 5.0
 _BACKLOG = 128

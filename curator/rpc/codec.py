@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Final
 
 import torch
 
 from curator.errors import MalformedRequest
 from curator.ledger.ledger import NOTHING, Account, RunState, RunStatus, Statement
 from curator.mechanisms.catalogue import mechanism_names, parameter_schema
+from curator.planning.planner import Plan, PlanRequest
+from curator.planning.table import Axis
 from curator.privacy.batches import Samples
 from curator.privacy.facts import DatasetFacts
-from curator.rpc.parts import PART_BYTES
+from curator.rpc.messages import PART_BYTES
 from curator.rpc.release_codec import encode_blocks
 from curator.rpc.tensor_codec import (
     VALUE_MAX,
@@ -25,6 +29,11 @@ from curator.rpc.tensor_codec import (
 from curator.service.answer_step import StepRequest
 from curator.service.live_run import Answer
 from protos.weir.v1 import budget_pb2, dataset_pb2, release_pb2, run_pb2
+
+_DECLARED: Final = (
+    DatasetFacts.model_fields.keys() & dataset_pb2.DatasetFacts.DESCRIPTOR.fields_by_name
+)
+"""Facts that go as they were declared: those for which the message has a field."""
 
 
 def decode_step(
@@ -88,29 +97,19 @@ def encode_facts(
         max_samples: Most rows of one step.
         rules: Of the steward's policy.
     """
+    declared = {name: getattr(facts, name) for name in _DECLARED}
     return dataset_pb2.DatasetFacts(
+        **{name: value for name, value in declared.items() if value is not None},
         dataset=facts.name,
-        channels=facts.channels,
-        height=facts.height,
-        width=facts.width,
         value_min=VALUE_MIN,
         value_max=VALUE_MAX,
-        classes=facts.classes,
-        nominal_size=facts.nominal_size,
-        capacity=facts.capacity,
-        sampling_rate=facts.sampling_rate,
-        epsilon=facts.epsilon,
-        delta=facts.delta,
         adjacency=str(facts.adjacency),
-        unit=facts.unit,
         mechanisms=[
             dataset_pb2.MechanismFacts(mechanism=name, parameters_schema=_schema_text(name))
             for name in mechanism_names()
         ],
         max_samples=max_samples,
-        max_records_per_group=facts.max_records_per_group or 0,
         policy=[dataset_pb2.PolicyRule(rule=rule, value=value) for rule, value in rules.items()],
-        rehearsal=facts.rehearsal,
     )
 
 
@@ -168,4 +167,83 @@ def encode_run(
         budget=budget,
         certificate=certificate,
         part_bytes=PART_BYTES,
+    )
+
+
+_AXES: Final[Mapping[int, Axis]] = {
+    run_pb2.PLAN_AXIS_STEPS: Axis.STEPS,
+    run_pb2.PLAN_AXIS_EPSILON: Axis.EPSILON,
+    run_pb2.PLAN_AXIS_NOISE: Axis.NOISE,
+}
+
+
+def decode_plan_request(request: run_pb2.PlanRunRequest) -> PlanRequest:
+    """Decode a question about a run.
+
+    Returns:
+        The use case's request.
+
+    Raises:
+        MalformedRequest: If the table has an axis of another version.
+    """
+    target = request.WhichOneof("target")
+    noise = request.noise if target == "noise" else None
+    num_steps = request.num_steps if target == "num_steps" else None
+    epsilon = request.epsilon if target == "epsilon" else None
+    if request.table.points and request.table.axis not in _AXES:
+        msg = "table.axis: no such axis"
+        raise MalformedRequest(msg, "table.axis")
+    return PlanRequest(
+        dataset=request.dataset,
+        mechanism=request.choice.mechanism,
+        parameters_json=request.choice.parameters,
+        num_steps=num_steps if noise is None else noise.num_steps,
+        epsilon=epsilon if noise is None else noise.epsilon,
+        alone=not request.without_alone,
+        axis=_AXES.get(request.table.axis, Axis.STEPS),
+        points=request.table.points,
+    )
+
+
+def encode_plan(plan: Plan) -> run_pb2.Plan:
+    """Encode a plan."""
+    return run_pb2.Plan(
+        num_steps=plan.num_steps,
+        affordable_steps=plan.affordable_steps,
+        epsilon_after=plan.epsilon_after,
+        epsilon_alone=plan.epsilon_alone or 0.0,
+        fits=plan.fits,
+        budget=encode_statement(plan.statement, plan.share),
+        noise_multiplier=plan.noise_multiplier,
+        points=[run_pb2.PlanPoint(**asdict(point)) for point in plan.points],
+        advice=plan.advice,
+    )
+
+
+def encode_runs(states: Iterable[RunState], num_left_out: int = 0) -> run_pb2.ListRunsResponse:
+    """Encode runs.
+
+    Args:
+        states: That the caller may see and asked for, in the order to be shown.
+        num_left_out: Closed runs that were one too many.
+    """
+    return run_pb2.ListRunsResponse(
+        runs=[_summary(state) for state in states], num_left_out=num_left_out
+    )
+
+
+def _summary(state: RunState) -> run_pb2.RunSummary:
+    status = run_pb2.RUN_STATUS_OPEN if state.is_open else run_pb2.RUN_STATUS_CLOSED
+    return run_pb2.RunSummary(
+        run_id=state.run_id,
+        dataset=state.dataset,
+        analyst=state.analyst,
+        mechanism=state.mechanism,
+        status=status,
+        num_steps=state.num_steps,
+        used_steps=state.used,
+        close_reason=state.close_reason,
+        opened_at=state.opened_at,
+        closed_at=state.closed_at,
+        one_release=state.is_one_release,
     )

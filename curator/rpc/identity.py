@@ -1,16 +1,20 @@
-"""Who is asking: the client certificate of the connection, or the bearer token of the call."""
+"""Who calls, by token or certificate, and which methods a role may call.
+
+A test walks the service descriptor and keeps the table total.
+"""
 
 from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, Self, final
+from typing import Final, Protocol, Self, final
 
 import grpc
 
+from curator.errors import NotPermitted
 from curator.identity.tokens import TokenTable
-from curator.service.caller import Caller
+from curator.service.caller import Caller, Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +63,35 @@ class KnownCallers:
             Unauthenticated: If they are missing, unknown, or no longer valid.
         """
         return self._table.identify(credentials.authorization, credentials.certificate)
+
+
+_ANALYST, _STEWARD, _AUDITOR = Role.ANALYST, Role.STEWARD, Role.AUDITOR
+_EVERY_ROLE = frozenset(Role)
+
+OPEN_METHODS: Final = frozenset({"/grpc.health.v1.Health/Check"})
+"""Answered to strangers too: they say nothing that a port scan does not."""
+
+PERMISSIONS: Final[dict[str, frozenset[Role]]] = {
+    "/weir.v1.WeirService/ListDatasets": _EVERY_ROLE,
+    "/weir.v1.WeirService/DescribeDataset": _EVERY_ROLE,
+    "/weir.v1.WeirService/GetBudget": _EVERY_ROLE,
+    "/weir.v1.WeirService/PlanRun": frozenset({_ANALYST, _STEWARD}),
+    "/weir.v1.WeirService/OpenRun": frozenset({_ANALYST}),
+    "/weir.v1.WeirService/ListRuns": _EVERY_ROLE,  # an analyst's own
+    "/weir.v1.WeirService/ResumeRun": _EVERY_ROLE,  # adopts a run for its owner only
+    "/weir.v1.WeirService/Step": frozenset({_ANALYST}),
+    "/weir.v1.WeirService/StreamSteps": frozenset({_ANALYST}),
+    "/weir.v1.WeirService/CloseRun": frozenset({_ANALYST, _STEWARD}),
+    "/weir.v1.WeirService/DownloadRelease": frozenset({_ANALYST}),
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": _EVERY_ROLE,
+}
+
+
+def require_permission(method: str, role: Role) -> None:
+    """Check that a role may call a method, whether or not there is such a method.
+
+    Raises:
+        NotPermitted: If it may not; the words never say why.
+    """
+    if role not in PERMISSIONS.get(method, frozenset()):
+        raise NotPermitted

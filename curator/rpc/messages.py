@@ -6,18 +6,111 @@ A message counts in its caller's room until the next one is asked for, when its 
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Final, final
 
 import grpc
 from google.protobuf.message import DecodeError
 
 from curator.errors import MalformedRequest, Unauthenticated, Unavailable
-from curator.rpc.byte_limits import Room
+from curator.rpc.call_limits import LARGEST_MESSAGE, CallDeadlines, Room
 from curator.rpc.identity import Authenticator, Credentials
-from curator.rpc.open_calls import CallDeadlines
 from curator.service.caller import Caller
+from protos.weir.v1 import release_pb2
+
+PART_BYTES: Final = LARGEST_MESSAGE - 4096  # what is around a piece is smaller
+SLOWEST: Final = 1 << 18  # bytes a second
+PAUSE_SECONDS: Final = 30.0
+_UNFIT: Final = (
+    "the pieces of a request do not fit: each has bytes, they have total_bytes together, and are "
+    "one encoded StepRequest without a piece"
+)
+
+
+def seconds_for(num_bytes: int) -> float:
+    """Return how long the other side may take to send or to take so many bytes."""
+    return PAUSE_SECONDS + num_bytes / SLOWEST
+
+
+@final
+class Parts:
+    """Joins the pieces of one stream's requests."""
+
+    def __init__(
+        self,
+        room: Room,
+        caller: Caller,
+        most_bytes: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Take where bytes are counted, for whom, the largest request, and a clock in seconds."""
+        self._room = room
+        self._caller = caller
+        self._most = most_bytes
+        self._clock = clock
+        self._ends_at = math.inf
+
+    def seconds(self, idle: float) -> float:
+        """Return how long to wait for the next message.
+
+        Args:
+            idle: How long while no request has begun.
+        """
+        return max(0.0, min(idle, self._ends_at - self._clock()))
+
+    def joined(
+        self, messages: Iterator[release_pb2.StepRequest]
+    ) -> Generator[release_pb2.StepRequest]:
+        """Yield whole requests.
+
+        Raises:
+            MalformedRequest: If pieces do not make a request, or one that is too large.
+            TooManyBytes: If there is no room for it; nothing was charged.
+        """
+        for message in messages:
+            if not message.HasField("part"):
+                yield message
+                continue
+            total = message.part.total_bytes
+            if not 1 <= total <= self._most:
+                msg = f"a request may have at most {self._most} bytes here (limits.max_message_mib)"
+                raise MalformedRequest(msg, "part.total_bytes")
+            with self._room.held(self._caller, total):
+                yield self._whole(message, messages)
+
+    def _whole(
+        self, first: release_pb2.StepRequest, messages: Iterator[release_pb2.StepRequest]
+    ) -> release_pb2.StepRequest:
+        """Take the other pieces of a request.
+
+        Raises:
+            MalformedRequest: If they do not make a request.
+        """
+        total, message, here = first.part.total_bytes, first, 0
+        content = bytearray(total)  # pages that nothing was written to take no memory
+        self._ends_at = self._clock() + seconds_for(total)
+        while True:
+            data = message.part.data
+            if message.part.total_bytes != total or not 0 < len(data) <= total - here:
+                raise MalformedRequest(_UNFIT, "part")
+            content[here : here + len(data)] = data
+            here += len(data)
+            message.Clear()  # loops and gRPC hold it
+            del data
+            if here == total:
+                break
+            message = next(messages, release_pb2.StepRequest())
+        self._ends_at = math.inf
+        try:
+            request = release_pb2.StepRequest.FromString(content)  # type: ignore[arg-type]  # any buffer will do; the stubs do not know
+        except DecodeError:
+            raise MalformedRequest(_UNFIT, "part") from None
+        if request.HasField("part"):
+            raise MalformedRequest(_UNFIT, "part")
+        return request
 
 
 @final

@@ -13,9 +13,14 @@ from grpc_reflection.v1alpha import reflection
 from curator.identity.listen import PortUnavailable, Reload, TlsFiles, address
 from curator.overview.certificate import Signer
 from curator.planning.planner import Planner
-from curator.rpc.byte_limits import LARGEST_MESSAGE, LARGEST_REQUESTS, Room
+from curator.rpc.call_limits import (
+    LARGEST_MESSAGE,
+    LARGEST_REQUESTS,
+    CallDeadlines,
+    OpenCalls,
+    Room,
+)
 from curator.rpc.identity import Authenticator
-from curator.rpc.open_calls import CallDeadlines, OpenCalls
 from curator.rpc.servicer import WeirServicer
 from curator.rpc.shield import Bounds, Shield
 from curator.rpc.unix_socket import bind_unix_socket, remove_unix_socket

@@ -21,9 +21,8 @@ from curator.overview.queries import (
 from curator.planning.planner import Planner
 from curator.privacy.facts import DatasetFacts
 from curator.rpc import codec
-from curator.rpc.plan_codec import decode_plan_request, encode_plan
+from curator.rpc.codec import decode_plan_request, encode_plan, encode_runs
 from curator.rpc.release_codec import encode_release
-from curator.rpc.runs_codec import encode_runs
 from curator.rpc.shield import caller_of
 from curator.service.answer_step import prepare_step, release_gradient
 from curator.service.end_runs import close_run

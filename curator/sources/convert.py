@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageOps
 
-from curator.sources.conversion import GREY_CHANNELS, Conversion
-from curator.sources.conversion_plan import is_deep, is_rotated, plan
+from curator.sources.conversion import GREY_CHANNELS, Conversion, is_deep, is_rotated, plan
 from curator.sources.decode_image import OpenedImage
 
 _DEEP_PER_LEVEL = 257  # 65535 / 255

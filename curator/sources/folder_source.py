@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from curator.data.errors import SourceError
+from curator.data.group_names import same_name
 from curator.data.images import LabelledImages
-from curator.data.naming import same_name
 from curator.data.scratch import rows_on_disk
 from curator.sources.conversion import ImageRefused
 from curator.sources.convert import convert
@@ -18,7 +18,7 @@ from curator.sources.decode_image import open_image
 from curator.sources.label_table import list_labelled
 from curator.sources.listing import Entry, Listing, list_class_folders
 from curator.sources.options import Progress, SourceOptions
-from curator.sources.preflight_report import refusal_text
+from curator.sources.preflight import refusal_text
 from curator.sources.survey import Survey
 
 Levels = npt.NDArray[np.uint8]

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TextIO
 
 from curator.data.errors import SourceError
-from curator.data.group_names import GroupNames
-from curator.data.naming import is_hidden, natural_key, same_name, shown
+from curator.data.group_names import GroupNames, is_hidden, natural_key, same_name, shown
 from curator.sources.conversion import ImageRefused
 from curator.sources.listing import TABLE_ENDINGS, Entry, Listing, check_inside
 from curator.system.os_errors import in_words

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from curator.data.errors import SourceError
-from curator.data.naming import is_hidden, natural_key, same_name, shown
+from curator.data.group_names import is_hidden, natural_key, same_name, shown
 from curator.sources.conversion import ImageRefused
 from curator.sources.decode_image import ENDINGS
 from curator.sources.other_formats import UNREAD_ENDINGS

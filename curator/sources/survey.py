@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from curator.sources.conversion_plan import is_rotated
+from curator.sources.conversion import is_rotated
 from curator.sources.convert import Converted
 from curator.sources.decode_image import ENDINGS, OpenedImage
 from curator.sources.listing import Entry

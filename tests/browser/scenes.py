@@ -18,9 +18,8 @@ from curator.accounting.events.sampled_gaussian import SampledGaussianEvent
 from curator.clock import utc_now
 from curator.divergences.backend import Choice
 from curator.errors import BudgetExhausted, CuratorError, PolicyRefused, StepOutOfOrder
-from curator.identity.certificates import create_certificates
+from curator.identity.certificates import SigningKey, create_certificates
 from curator.identity.listen import TlsFiles
-from curator.identity.signing import SigningKey
 from curator.identity.tokens import TokenTable
 from curator.ledger.entries import CapLowered, PolicySet, ShareSet
 from curator.ledger.ledger import DatasetRegistration, RunOpening

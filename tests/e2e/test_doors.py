@@ -12,7 +12,7 @@ import pytest
 
 from analyst.client.channel import Connection
 from analyst.errors import CredentialsError, CuratorUnreachable, RequestRefused
-from curator.rpc.open_calls import CALLS_PER_CALLER
+from curator.rpc.call_limits import CALLS_PER_CALLER
 from tests.e2e.conftest import SINKHORN, Local, batch, token
 
 pytestmark = pytest.mark.e2e

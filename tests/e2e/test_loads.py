@@ -19,10 +19,9 @@ import torch
 from analyst.client.codec import encode_step
 from curator.config import CuratorConfig, GrpcSection, RestSection
 from curator.process.bootstrap import create_curator
-from curator.rest import connection
-from curator.rpc import parts
-from curator.rpc.byte_limits import LARGEST_MESSAGE
-from curator.rpc.open_calls import CALLS_PER_CALLER, OpenCalls
+from curator.rest import connections
+from curator.rpc import messages
+from curator.rpc.call_limits import CALLS_PER_CALLER, LARGEST_MESSAGE, OpenCalls
 from curator.service.caller import Caller
 from protos.weir.v1 import release_pb2
 from tests.e2e.conftest import EMBEDDING, SINKHORN, Local, batch, digits_folder, token
@@ -82,7 +81,7 @@ def test_connections_that_hold_back_their_requests_leave_room(local: Local, sent
 def test_what_is_held_back_too_long_ends_the_connection(
     local: Local, monkeypatch: pytest.MonkeyPatch, deadline: str, sent: bytes
 ) -> None:
-    monkeypatch.setattr(connection, deadline, 0.3)
+    monkeypatch.setattr(connections, deadline, 0.3)
     with rest(local, sent) as slow:
         drip = threading.Event()
         received = b""
@@ -96,7 +95,7 @@ def test_what_is_held_back_too_long_ends_the_connection(
 def test_an_answer_that_takes_long_is_waited_for(
     local: Local, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "_TAKING_SECONDS", 0.1)
+    monkeypatch.setattr(connections, "_TAKING_SECONDS", 0.1)
     ledger = local.curator.ledger
     slow = threading.Event()
     monkeypatch.setattr(type(ledger), "is_writable", lambda _: not slow.wait(1.0))
@@ -147,7 +146,7 @@ def test_a_message_that_unpacks_to_more_is_as_large_as_that(local: Local) -> Non
 def test_a_large_step_in_pieces_gets_the_same_bytes(local: Local) -> None:
     with local.connect() as barrier:
         run = barrier.open_run("digits", "mean-embedding", EMBEDDING, num_steps=3)
-        assert run._part_bytes == parts.PART_BYTES
+        assert run._part_bytes == messages.PART_BYTES
         images, labels = batch(4000)  # a megabyte
         whole = run.gradient(images, labels)
         run.hang_up()
@@ -251,8 +250,8 @@ def test_an_answer_that_nobody_takes_holds_its_call(
 def test_an_answer_has_a_time_in_which_it_is_taken(
     local: Local, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    monkeypatch.setattr(parts, "PAUSE_SECONDS", 0.5)
-    monkeypatch.setattr(parts, "SLOWEST", 1 << 30)
+    monkeypatch.setattr(messages, "PAUSE_SECONDS", 0.5)
+    monkeypatch.setattr(messages, "SLOWEST", 1 << 30)
     run_id, step, images = large_step(local)
     with never_reading(local) as greedy, local.connect() as barrier:
         greedy.open(step, method)

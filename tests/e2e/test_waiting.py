@@ -11,9 +11,9 @@ from typing import Any
 import grpc
 import pytest
 
-from curator.rest import connection
+from curator.rest import connections
 from curator.rpc import shield
-from curator.rpc.open_calls import CALLS_PER_CALLER
+from curator.rpc.call_limits import CALLS_PER_CALLER
 from tests.e2e.conftest import SINKHORN, Local, batch, token
 from tests.e2e.identity_doors import refused
 from tests.e2e.test_doors import RAW, channel, never_sending
@@ -79,7 +79,7 @@ def test_draining_does_not_wait_for_idle_streams(local: Local) -> None:
 def test_a_rest_connection_that_asks_nothing_is_closed(
     local: Local, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "_HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(connections, "_HEAD_SECONDS", 0.3)
     tls = ssl.create_default_context(cafile=str(local.folder.identity / "ca.pem"))
     with (
         socket.create_connection(("127.0.0.1", local.curator.rest.port), 10) as plain,

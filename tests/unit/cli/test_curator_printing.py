@@ -14,7 +14,7 @@ import pytest
 
 from curator.cli import ExitCode, main
 from curator.folder import CuratorFolder
-from curator.identity.signing import fingerprint_of
+from curator.identity.certificates import fingerprint_of
 
 
 def answer(capsys: pytest.CaptureFixture[str], *argv: str, code: int = 0) -> Any:

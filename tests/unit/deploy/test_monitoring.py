@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from curator.rest.formats import NEARLY
-from curator.rest.permissions import PERMISSIONS
+from curator.rest.authentication import PERMISSIONS
+from curator.rest.figures import NEARLY
 from curator.service.caller import Role
 from curator.telemetry.names import METRICS, Kind
 

@@ -17,8 +17,7 @@ from curator.accounting.events.composed import ComposedEvent
 from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.events.none import NoEvent
 from curator.accounting.events.sampled_sum import SampledSumEvent
-from curator.accounting.explain import DescribedRun, explain, opacus_epsilon
-from curator.accounting.explain_text import explain_lines
+from curator.accounting.explain import DescribedRun, explain, explain_lines, opacus_epsilon
 from curator.accounting.rdp import rdp_at
 from curator.accounting.rule import BudgetRule
 from curator.accounting.second_opinion import divergence_by_definition, second_epsilon

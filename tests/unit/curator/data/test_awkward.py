@@ -15,7 +15,7 @@ from curator.cli.reading import Reading
 from curator.data.errors import SourceError
 from curator.sources.ingest import ingest_source, survey_source
 from curator.sources.options import SourceOptions, no_progress
-from curator.sources.preflight_report import report_lines
+from curator.sources.preflight import report_lines
 from curator.sources.survey import Survey
 from tests.commands import understood
 from tests.fakes.awkward import KINDS, Awkward, write_intact

@@ -9,10 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from curator.data import drawn_ahead
-from curator.data.drawn_ahead import DrawnAhead
+from curator.data import sampling
 from curator.data.images import LabelledImages
-from curator.data.sampling import PrivateRecords
+from curator.data.sampling import DrawnAhead, PrivateRecords
 from curator.privacy.batches import RecordBatch
 from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.private import Private
@@ -44,7 +43,7 @@ def records() -> PrivateRecords:
     return PrivateRecords(LabelledImages(levels=levels, labels=np.arange(40) % 3))
 
 
-def places(value: int) -> drawn_ahead.Places:
+def places(value: int) -> sampling.Places:
     return np.full(3, value), np.full(3, value)
 
 

@@ -13,13 +13,13 @@ import pytest
 from PIL import Image
 
 from curator.data.errors import SourceError
+from curator.data.group_names import natural_key, shown
 from curator.data.groups import limit_groups
-from curator.data.naming import natural_key, shown
 from curator.data.store import open_store, write_store
 from curator.sources.conversion import Conversion
 from curator.sources.ingest import ingest_source, survey_source
 from curator.sources.options import SourceOptions, no_progress
-from curator.sources.preflight_report import report_lines
+from curator.sources.preflight import report_lines
 from tests.fakes.awkward import encoded, grey
 
 GREY = Conversion(shape=(1, 8, 8))

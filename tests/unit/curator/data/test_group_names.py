@@ -13,7 +13,7 @@ from curator.data.group_names import EMPTY, GroupNames
 from curator.data.images import LabelledImages, labelled_images
 from curator.sources.ingest import survey_source
 from curator.sources.options import SourceOptions, no_progress
-from curator.sources.preflight_report import report_lines
+from curator.sources.preflight import report_lines
 
 SAME = (
     *("P1 ", " P1", "P 1", "P1\t", "P1\n", "P\u00a01", "P1\u2003", "P1\u200b", "P\u200d1"),

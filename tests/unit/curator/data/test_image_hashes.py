@@ -5,10 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from curator.data import image_hashes as module
+from curator.data import overlap as module
 from curator.data.errors import SourceError
-from curator.data.image_hashes import Hashes, image_hashes, open_hashes, seal_hashes
-from curator.data.overlap import Overlap, SameImages, check_overlap
+from curator.data.overlap import (
+    Hashes,
+    Overlap,
+    SameImages,
+    check_overlap,
+    image_hashes,
+    open_hashes,
+    seal_hashes,
+)
 
 KEY, OTHER = b"k" * 32, b"l" * 32
 

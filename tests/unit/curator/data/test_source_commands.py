@@ -17,7 +17,7 @@ from curator.administration.open_ledger import open_ledger_reader
 from curator.cli import ExitCode, main
 from curator.config import load_config
 from curator.folder import CuratorFolder, initialise
-from curator.sources.preflight_report import PRIVATE
+from curator.sources.preflight import PRIVATE
 from tests.fakes.awkward import encoded, grey, rgb
 
 ADD = shlex.split(

@@ -18,9 +18,8 @@ from curator.accounting.events.sliced_gaussian import (
     SampledSlicedGaussianEvent,
     SlicedGaussianEvent,
 )
-from curator.accounting.explain import CrossCheckMissing, opacus_epsilon
+from curator.accounting.explain import CrossCheckMissing, explain_lines, opacus_epsilon
 from curator.accounting.explain import explain as chain
-from curator.accounting.explain_text import explain_lines
 from curator.mechanisms.described import read_described
 from curator.mechanisms.dp_swd import DpSwd, DpSwdSpec
 from curator.privacy.batches import ImageSpace

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from curator.rest.connection_limit import CrowdedSocket
+from curator.rest.connections import CrowdedSocket
 
 MOST = 3
 

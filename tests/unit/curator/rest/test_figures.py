@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from curator.overview.history import Point
-from curator.rest import figures, formats
+from curator.rest import figures, pages
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HALF = math.pi * 80
@@ -84,15 +84,15 @@ def test_a_course_stays_inside_and_moves_forward(
 def test_a_budget_that_needs_a_word_has_one(
     numbers: tuple[float, float, float], expected: tuple[str, str] | None
 ) -> None:
-    assert formats.budget_state(*numbers) == expected
+    assert pages.budget_state(*numbers) == expected
 
 
 def test_numbers_and_times_as_words() -> None:
-    assert formats.epsilon(math.inf) == "infinite"
-    assert formats.epsilon(1.23456) == "1.2346"
-    assert formats.count(1_234_567) == "1\N{NO-BREAK SPACE}234\N{NO-BREAK SPACE}567"
-    assert formats.moment("2026-01-01T02:00:00+02:00") == "2026-01-01 00:00:00 UTC"
-    assert [formats.rate(rate) for rate in (None, 12.345)] == ["no steps lately", "12.3 steps/s"]
+    assert pages.epsilon(math.inf) == "infinite"
+    assert pages.epsilon(1.23456) == "1.2346"
+    assert pages.count(1_234_567) == "1\N{NO-BREAK SPACE}234\N{NO-BREAK SPACE}567"
+    assert pages.moment("2026-01-01T02:00:00+02:00") == "2026-01-01 00:00:00 UTC"
+    assert [pages.rate(rate) for rate in (None, 12.345)] == ["no steps lately", "12.3 steps/s"]
     expected = ["under a minute", "10 min", "2.8 h", "11.6 days"]
-    assert [formats.remaining(n, 1.0) for n in (59, 600, 10_000, 1_000_000)] == expected
-    assert formats.remaining(5, None) == formats.remaining(0, 1.0) == "\N{EM DASH}"
+    assert [pages.remaining(n, 1.0) for n in (59, 600, 10_000, 1_000_000)] == expected
+    assert pages.remaining(5, None) == pages.remaining(0, 1.0) == "\N{EM DASH}"

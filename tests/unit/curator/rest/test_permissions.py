@@ -7,7 +7,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from curator.identity.tokens import TokenTable
-from curator.rest.permissions import BROWSER_ROUTES, OPEN_ROUTES, PERMISSIONS
+from curator.rest.authentication import BROWSER_ROUTES, OPEN_ROUTES, PERMISSIONS
 from curator.service.caller import Role
 from tests.fakes.http import ask
 

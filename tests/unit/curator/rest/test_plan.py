@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from curator.identity.signing import fingerprint_of
-from curator.rpc.plan_codec import decode_plan_request, encode_plan
+from curator.identity.certificates import fingerprint_of
+from curator.rpc.codec import decode_plan_request, encode_plan
 from curator.service.caller import Caller, Role
 from protos.weir.v1 import run_pb2
 from tests.fakes.curator import planner

@@ -12,8 +12,7 @@ import pytest
 
 from curator.errors import Unauthenticated
 from curator.identity.tokens import TokenTable
-from curator.rest.authentication import COOKIE
-from curator.rest.sessions import MOST_OF_ONE_CALLER, SECONDS, Sessions
+from curator.rest.sessions import COOKIE, MOST_OF_ONE_CALLER, SECONDS, Sessions
 from curator.service.caller import Caller, Role
 from tests.fakes.http import ask
 from tests.unit.curator.rest.conftest import Desk

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 
 from curator.errors import TooManyBytes
-from curator.rpc.byte_limits import Room
+from curator.rpc.call_limits import Room
 from curator.service.caller import Caller, Role
 
 

@@ -8,9 +8,8 @@ from typing import Any, cast
 import pytest
 
 from curator.errors import TooManyCalls, Unavailable
-from curator.rpc.byte_limits import Room
+from curator.rpc.call_limits import CALLS_PER_CALLER, CallDeadlines, OpenCalls, Room
 from curator.rpc.messages import Messages
-from curator.rpc.open_calls import CALLS_PER_CALLER, CallDeadlines, OpenCalls
 from curator.service.caller import Caller, Role
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from analyst.client.stream import in_parts
 from curator.errors import MalformedRequest, TooManyBytes
-from curator.rpc.byte_limits import LARGEST_MESSAGE, Room
-from curator.rpc.parts import PART_BYTES, Parts, seconds_for
+from curator.rpc.call_limits import LARGEST_MESSAGE, Room
+from curator.rpc.messages import PART_BYTES, Parts, seconds_for
 from curator.service.caller import Caller, Role
 from protos.weir.v1 import release_pb2
 

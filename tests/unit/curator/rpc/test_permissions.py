@@ -6,7 +6,7 @@ import pytest
 from grpc_health.v1 import health_pb2
 
 from curator.errors import NotPermitted, PolicyRefused
-from curator.rpc.permissions import OPEN_METHODS, PERMISSIONS, require_permission
+from curator.rpc.identity import OPEN_METHODS, PERMISSIONS, require_permission
 from curator.service.caller import Role
 from protos.weir.v1 import service_pb2
 

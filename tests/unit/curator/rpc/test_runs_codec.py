@@ -6,7 +6,7 @@ import pytest
 
 from analyst.client.messages import run_list
 from curator.ledger.datasets_and_runs import NOTHING, RunState, RunStatus
-from curator.rpc.runs_codec import encode_runs
+from curator.rpc.codec import encode_runs
 from protos.weir.v1 import run_pb2
 from tests.fakes.curator import opened, service
 
