@@ -1,7 +1,7 @@
 """Why nothing answers at an address: a proxy, its name, its port, its certificate, or a clock.
 
 gRPC says only that it could not connect. This looks once more by itself, when that has happened,
-and sends nothing but the beginning of a TLS handshake, or one question of HTTP without TLS.
+and sends nothing but the beginning of a TLS handshake, and one question of HTTP without TLS.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import ssl
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
 
@@ -74,13 +75,36 @@ def _what_is_there(host: str, port: str, authority: str | None) -> str | None:
 
 
 def _check_plain(connection: socket.socket, host: str, port: str) -> str | None:
-    """Return whether what listens speaks HTTP/1 as a REST port does; a gRPC port never does."""
-    try:
+    """Return whether what listens speaks HTTP/1 as a REST port does, or TLS as a curator does."""
+    answer = b""
+    with suppress(OSError):
         connection.sendall(b"HEAD / HTTP/1.1\r\nHost: curator\r\nConnection: close\r\n\r\n")
         answer = connection.recv(len(_HTTP))
+    if answer == _HTTP:
+        return _rest(host, port)
+    return _needs_credentials(host, port) if _speaks_tls(host, int(port)) else None
+
+
+def _needs_credentials(host: str, port: str) -> str:
+    return (
+        f"What listens at {host}:{port} speaks TLS: give the credentials file that the steward "
+        "handed over, and leave --insecure-loopback (insecure_loopback) out."
+    )
+
+
+def _speaks_tls(host: str, port: int) -> bool:
+    """Return whether TLS is spoken there, whoever it is."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing of it is believed
+    context.set_alpn_protocols(["h2"])
+    try:
+        with (
+            socket.create_connection((host, port), _SECONDS) as plain,
+            context.wrap_socket(plain),
+        ):
+            return True
     except OSError:
-        return None
-    return _rest(host, port) if answer == _HTTP else None
+        return False
 
 
 def _rest(host: str, port: str) -> str:

@@ -94,6 +94,7 @@ def load_embedding(path: Path) -> SavedEmbedding:
         EmbeddingError: If it is missing, damaged, or no such file.
     """
     try:
+        path.open("rb").close()  # what the system refuses: safetensors does not say why
         with safe_open(path, framework="pt") as file:
             words = file.metadata() or {}
             if words.get("format") != _FORMAT:

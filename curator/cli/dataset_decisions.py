@@ -163,14 +163,9 @@ def _check_confirmed(name: str, confirm: str | None, why: str) -> None:
     Raises:
         UsageProblem: If it was not.
     """
-    if confirm is None:
-        msg = f"{why}: add --confirm {name}"
-        raise UsageProblem(msg)
     if confirm != name:
-        msg = (
-            f"{why}, and '--confirm {confirm}' is not the name of the data set again: type "
-            f"--confirm {name}"
-        )
+        other = "" if confirm is None else f"; '{confirm}' is not the name of the data set again"
+        msg = f"{why}: add --confirm {name}{other}"
         raise UsageProblem(msg)
 
 

@@ -106,8 +106,10 @@ def test_a_file_comes_back_bit_for_bit(tmp_path: Path) -> None:
 
 def test_files_that_are_no_embedding_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "e.safetensors"
-    with pytest.raises(EmbeddingError, match="cannot read"):
+    with pytest.raises(EmbeddingError, match="there is no such file or folder"):
         load_embedding(path)
+    with pytest.raises(EmbeddingError, match="it is a folder"):
+        load_embedding(tmp_path)
     path.write_bytes(b"\0" * 20)
     with pytest.raises(EmbeddingError, match="cannot read"):
         load_embedding(path)

@@ -93,7 +93,7 @@ def test_what_is_to_be_typed_again_is_said(
 ) -> None:
     assert decide(weir, command, "cats", "--reason", "a test", "--confirm", "cat") != 0
     error = capsys.readouterr().err
-    assert "'--confirm cat' is not the name of the data set again: type --confirm cats" in error
+    assert "add --confirm cats; 'cat' is not the name of the data set again" in error
     assert listed(weir, capsys)[0] == "cats: in service"
 
 

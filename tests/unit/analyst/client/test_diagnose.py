@@ -194,4 +194,11 @@ def test_nothing_wrong_is_nothing_said(tmp_path: Path) -> None:
     pem = _pem(tmp_path, name="localhost", ended=False)
     with _listening(pem) as port:
         assert why_unreachable(f"localhost:{port}", _public(pem)) is None
-        assert why_unreachable(f"localhost:{port}", None) is None
+
+
+def test_that_tls_is_spoken_is_told_who_speaks_without(tmp_path: Path) -> None:
+    pem = _pem(tmp_path, name="localhost", ended=False)
+    with _listening(pem) as port:
+        told = why_unreachable(f"localhost:{port}", None)
+    assert told is not None
+    assert f"What listens at localhost:{port} speaks TLS: give the credentials file" in told
