@@ -6,6 +6,7 @@ an import costs half a second. It imports no torch, and says so when it starts.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import importlib.util
 import json
@@ -57,6 +58,7 @@ def serve_one(case: Case) -> int:
 def main() -> None:
     heavy = sorted({"torch", "scipy", "grpc", "fastapi"} & set(sys.modules))
     _prepare()
+    gc.freeze()
     _say(json.dumps(heavy))
     for line in sys.stdin:
         _say(str(serve_one(Case(**json.loads(line)))))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import gc
 import importlib
 import json
 import os
@@ -151,6 +152,8 @@ def serve(address: str) -> None:
     """Fork a process for each connection, until standard input ends."""
     for library in _LIBRARIES:
         importlib.import_module(library)
+    gc.collect()
+    gc.freeze()  # else each child looks through all of it for garbage
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a guardian
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(address)
