@@ -35,7 +35,8 @@ demo: $(STAMP) ## a curator, an analyst, digits, and the refusal at the end of t
 	$(BIN)/python examples/demo.py
 
 test: $(STAMP) ## everything that CI checks
-	$(MAKE) --jobs=$(JOBS) $(SYNC) JOBS=0 $(BESIDE)
+	@$(MAKE) --jobs=$(JOBS) $(SYNC) JOBS=0 $(BESIDE) \
+		|| { echo "make test: a part failed; above, '***' ends what it printed"; exit 1; }
 	$(MAKE) unit e2e
 
 lint: $(STAMP) ## style, import contracts, generated stubs and schemas
