@@ -5,11 +5,15 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 JOBS ?= 2
+E2E_JOBS ?= $(or $(shell expr $(JOBS) + 1 2>/dev/null),$(JOBS))  # one of them waits: for a process, a lease, a patience
+BESIDE ?= lint types  # parts of `make test` that run side by side, as each needs one core
 TIMED = tests/statistical/test_timing.py tests/performance  # alone, so that nothing else takes their cores
 
 NUMERIC = tests/unit/curator/divergences tests/unit/curator/sanitizer tests/unit/curator/mechanisms \
-	tests/unit/analyst/test_generators.py tests/unit/analyst/test_embedding.py
+	tests/unit/analyst/test_generators.py tests/unit/analyst/test_embedding.py \
+	--ignore=tests/unit/curator/mechanisms/test_described.py
 NEWEST = tests/contract tests/unit/analyst tests/unit/cli tests/unit/curator/rest tests/unit/curator/rpc tests/unit/curator/telemetry
+SYNC = $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)  # a part's output in one piece
 OTHER_MACHINE = ATEN_CPU_CAPABILITY=default NUMBA_CPU_NAME=generic OPENBLAS_CORETYPE=Haswell
 
 .PHONY: help demo test install lint types unit e2e numeric oldest newest kernels protos bench sbom clean
@@ -30,7 +34,10 @@ install: $(STAMP) ## make a virtual environment with everything in it
 demo: $(STAMP) ## a curator, an analyst, digits, and the refusal at the end of the budget
 	$(BIN)/python examples/demo.py
 
-test: $(STAMP) lint types unit e2e ## everything that CI checks
+test: $(STAMP) ## everything that CI checks
+	@$(MAKE) --jobs=2 $(SYNC) JOBS=0 $(BESIDE) \
+		|| { echo "make test: a part failed; above, '***' ends what it printed"; exit 1; }
+	$(MAKE) unit e2e
 
 lint: $(STAMP) ## style, import contracts, generated stubs and schemas
 	$(BIN)/ruff check .
@@ -50,14 +57,14 @@ unit: $(STAMP) ## unit, contract, property, statistical and architecture tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(wildcard $(TIMED))
 
 e2e: $(STAMP) ## tests with real processes
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/e2e tests/browser
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(E2E_JOBS) --dist worksteal tests/e2e tests/browser
 
 # Other instruction sets add in another order; a bound that only holds in one of them is a bug.
 numeric: $(STAMP) ## the numeric tests again as on another processor
 	$(OTHER_MACHINE) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(NUMERIC)
 
 oldest: $(STAMP) ## the analyst's client on the oldest protobuf that pyproject.toml admits
-	$(BIN)/pip install --quiet --target $(VENV)/protobuf-5 'protobuf==5.28.*'
+	$(BIN)/pip install --quiet --upgrade --target $(VENV)/protobuf-5 'protobuf==5.28.*'
 	PYTHONPATH=$(VENV)/protobuf-5 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/unit/analyst/client
 
 # Torch stays pinned: builds of another version are gigabytes.
@@ -68,8 +75,8 @@ newest: $(STAMP) ## upgrade this environment past constraints.txt; tests again i
 		|| { $(MAKE) numeric && OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(NEWEST); }
 
 kernels: $(STAMP) ## the graphics card's kernels in Triton's interpreter, without a card
-	$(BIN)/pip install --quiet triton==3.9.0
-	TRITON_INTERPRET=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) tests/unit/curator/divergences/test_cuda_kernels.py
+	$(BIN)/pip install --quiet --upgrade --target $(VENV)/triton triton==3.9.0
+	PYTHONPATH=$(VENV)/triton TRITON_INTERPRET=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) tests/unit/curator/divergences/test_cuda_kernels.py
 
 protos: $(STAMP) ## generate the stubs after a change of a .proto file
 	$(BIN)/python scripts/protos.py

@@ -117,8 +117,9 @@ def serving(job: Job) -> Iterator[tuple[str, ...]]:
         SystemExit: If it does not start.
     """
     folder = job.work / "curator"
-    with (job.work / "curator.log").open("ab") as log:
-        process = subprocess.Popen(
+    with (
+        (job.work / "curator.log").open("ab") as log,
+        subprocess.Popen(
             [
                 *(sys.executable, "-m", "curator.cli", "serve", "--dir", str(folder)),
                 *("--grpc-port", "0", "--rest-port", "0"),
@@ -126,16 +127,17 @@ def serving(job: Job) -> Iterator[tuple[str, ...]]:
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=log,
-        )
-    try:
-        line = process.stdout.readline().decode() if process.stdout else ""
-        found = READY.search(line)
-        if not found:
-            sys.exit(f"the curator did not start; see {job.work / 'curator.log'}")
-        credentials = folder / "analysts" / "analyst.credentials.json"
-        yield "--curator", f"localhost:{found[1]}", "--credentials", str(credentials)
-    finally:
-        stop(process)
+        ) as process,
+    ):
+        try:
+            line = process.stdout.readline().decode() if process.stdout else ""
+            found = READY.search(line)
+            if not found:
+                sys.exit(f"the curator did not start; see {job.work / 'curator.log'}")
+            credentials = folder / "analysts" / "analyst.credentials.json"
+            yield "--curator", f"localhost:{found[1]}", "--credentials", str(credentials)
+        finally:
+            stop(process)
 
 
 def spent_epsilon(job: Job, dataset: str) -> float:

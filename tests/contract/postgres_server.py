@@ -43,8 +43,12 @@ class Server:
 
     def fresh(self) -> str:
         """Return the URL of an empty schema."""
+        import psycopg  # here: `server` says where it is missing
+        from psycopg.sql import SQL, Identifier
+
         name = f"ledger_{os.getpid()}_{next(self._schemas)}"
-        self.run_sql(f"CREATE SCHEMA {name}")
+        with psycopg.connect(self.url("public"), autocommit=True) as connection:
+            connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(name)))
         return self.url(name)
 
     def url(self, schema: str) -> str:

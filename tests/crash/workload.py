@@ -20,7 +20,8 @@ from tests.fakes.clock import FakeClock
 
 LARGEST_BLOCK: Final = 5
 STEPS: Final = 12
-RUNS: Final = 3
+RUNS: Final = (3, 1)
+"""Of the life that is killed, in any of them; of the next one, which first ends what was left."""
 
 
 class OpenLedger(Protocol):
@@ -56,7 +57,7 @@ class Workload:
             self._turn(DatasetStatus.ACTIVE)
         for left in [run for run in self._ledger.runs() if run.is_open]:
             self._serve(self._ledger.adopt_run(left.run_id, self._holder))
-        for number in range(RUNS):
+        for number in range(RUNS[self._case.life]):
             name = f"life-{self._case.life}-run-{number}"
             asked = opening(name, STEPS, setup=SETUP)
             self._serve(self._ledger.open_run(asked, self._holder))

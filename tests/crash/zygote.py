@@ -6,10 +6,14 @@ an import costs half a second. It imports no torch, and says so when it starts.
 
 from __future__ import annotations
 
+import gc
+import importlib
+import importlib.util
 import json
 import os
 import signal
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -53,10 +57,21 @@ def serve_one(case: Case) -> int:
 
 def main() -> None:
     heavy = sorted({"torch", "scipy", "grpc", "fastapi"} & set(sys.modules))
-    opening(setup=SETUP), BudgetRule.register(BUDGET)  # so that no child computes costs anew
+    _prepare()
+    gc.freeze()
     _say(json.dumps(heavy))
     for line in sys.stdin:
         _say(str(serve_one(Case(**json.loads(line)))))
+
+
+def _prepare() -> None:
+    """Compute costs and import what a database needs, so that no child does it anew."""
+    opening(setup=SETUP), BudgetRule.register(BUDGET)
+    if importlib.util.find_spec("psycopg"):
+        importlib.import_module("sqlalchemy.dialects.postgresql.psycopg")
+        importlib.import_module("psycopg")
+    with tempfile.TemporaryDirectory(prefix="weir-zygote-") as folder:
+        open_ledger(f"{folder}/ledger.sqlite", Path(folder, "head")).close()
 
 
 def _say(line: str) -> None:

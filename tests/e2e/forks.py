@@ -1,9 +1,10 @@
 """Processes of both programs, forked off one that has imported their libraries.
 
-Most of a command's processor time is importing torch, numba and SQLAlchemy, and an end-to-end test
-starts many commands. A server that has imported the libraries, and nothing of ours, forks a child
-for each: the child is a process of its own in every other way, and runs `main` as `python -m` does.
-What a start itself does is tested by real ones (`tests/unit/cli`, the tutorial, the crash tests).
+Most of a command's processor time is importing torch, numba and SQLAlchemy (a training imports
+torch's compiler too, though it compiles nothing), and an end-to-end test starts many commands. A
+server that has imported the libraries, and nothing of ours, forks a child for each: the child is a
+process of its own in every other way, and runs `main` as `python -m` does. What a start itself does
+is tested by real ones (`tests/unit/cli`, the tutorial, the crash tests).
 Elsewhere than on Linux, where a fork of a program with these libraries may not live, they start
 as `python -m` does.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import gc
 import importlib
 import json
 import os
@@ -32,7 +34,9 @@ from typing import Any, Final, NoReturn
 ROOT: Final = Path(__file__).resolve().parents[2]
 _LIBRARIES: Final = (
     *("numpy", "torch", "numba", "scipy.special", "scipy.stats", "PIL.Image"),
-    *("sqlalchemy", "fastapi", "pydantic", "cryptography.x509"),
+    *("sqlalchemy", "fastapi", "pydantic", "cryptography.x509", "jinja2", "uvicorn"),
+    *("torch._dynamo", "sklearn.datasets", "sklearn.linear_model"),
+    "dp_accounting.pld.privacy_loss_distribution",
 )
 _LONGEST: Final = 1 << 20
 _FORKS: Final = sys.platform == "linux"
@@ -148,6 +152,8 @@ def serve(address: str) -> None:
     """Fork a process for each connection, until standard input ends."""
     for library in _LIBRARIES:
         importlib.import_module(library)
+    gc.collect()
+    gc.freeze()  # else each child looks through all of it for garbage
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a guardian
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(address)

@@ -76,7 +76,7 @@ def test_the_command_finds_a_curator_that_was_gone_for_long(tmp_path: Path, serv
     first = serve(folder)
     train = ["train", "--curator", f"localhost:{first.grpc_port}", "--recipe", "dp-sinkhorn-digits"]
     train += ["--credentials", str(credentials(folder, "alice")), "--out", str(tmp_path / "run")]
-    train += ["--steps", "400", "--mechanism-noise-multiplier", "6", "--retry-for-s", "60"]
+    train += ["--steps", "200", "--mechanism-noise-multiplier", "6", "--retry-for-s", "60"]
     with subprocess.Popen(
         [sys.executable, "-m", "analyst.cli", *train], stderr=subprocess.PIPE, text=True
     ) as command:

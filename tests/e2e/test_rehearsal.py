@@ -107,7 +107,7 @@ def test_endless_training_is_refused_and_any_number_of_steps_is_not(
 ) -> None:
     train = [
         "train", *rehearsal.access, "--recipe", "dp-sinkhorn-digits", "--generator-width", "8",
-        "--dataset", "rehearsal-digits", "--mechanism-noise-multiplier", "0.02",
+        "--dataset", "rehearsal-digits", "--mechanism-noise-multiplier", "0.2",
     ]  # fmt: skip
     endless = run("analyst", *train, "--out", str(tmp_path / "a"), code=ExitCode.RECIPE)
     assert "would never end" in endless.stderr

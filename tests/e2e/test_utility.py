@@ -3,38 +3,56 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import runpy
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-
 pytestmark = pytest.mark.e2e
 
 
-def _utility(out: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [
-        *(sys.executable, "-m", "benchmarks.utility", "--out", str(out)),
+@dataclass(frozen=True)
+class Done:
+    code: int
+    stdout: str
+    stderr: str
+
+
+Utility = Callable[..., Done]
+
+
+@pytest.fixture
+def utility(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Utility:
+    """The harness in this process, which has imported what it imports; its curators are real."""
+    words = (
         *("--recipe", "embedding-digits", "--count", "100", "--classifiers", "logistic"),
         *("--set", "training.steps=30", "--set", "session.checkpoint_every=5"),
-    ]
-    return subprocess.run(
-        [*command, *options], cwd=ROOT, capture_output=True, text=True, timeout=250, check=False
     )
 
+    def run(*options: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["utility", "--out", str(tmp_path), *words, *options])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_module("benchmarks.utility", run_name="__main__")
+        return Done(int(ended.value.code or 0), *capfd.readouterr())
 
-def test_nothing_is_begun_without_time(tmp_path: Path) -> None:
-    done = _utility(tmp_path, "--minutes", "0")
-    assert done.returncode == 3, done.stderr
+    return run
+
+
+def test_nothing_is_begun_without_time(tmp_path: Path, utility: Utility) -> None:
+    done = utility("--minutes", "0")
+    assert done.code == 3, done.stderr
     assert "the same command goes on" in done.stderr
     assert not list(tmp_path.iterdir())
 
 
-def test_a_row_is_made_once(tmp_path: Path) -> None:
-    done = _utility(tmp_path)
-    assert done.returncode == 0, done.stderr
+def test_a_row_is_made_once(tmp_path: Path, utility: Utility) -> None:
+    done = utility()
+    assert done.code == 0, done.stderr
     row = json.loads((tmp_path / "rows" / "embedding-digits-seed0.json").read_text())
     assert json.loads(done.stdout.splitlines()[0]) == row
     assert 0 < row["epsilon"] < 10
@@ -44,13 +62,13 @@ def test_a_row_is_made_once(tmp_path: Path) -> None:
     work = tmp_path / "work" / "embedding-digits-seed0"
     (work / "trained").unlink()  # as if stopped just before: the rest is kept
     (tmp_path / "rows" / "embedding-digits-seed0.json").unlink()
-    again = _utility(tmp_path)
-    assert again.returncode == 0, again.stderr
+    again = utility()
+    assert again.code == 0, again.stderr
     repeated = json.loads(again.stdout.splitlines()[0])
     assert repeated["accuracy"] == row["accuracy"]
     assert repeated["epsilon"] == row["epsilon"]
 
-    skipped = _utility(tmp_path, "--minutes", "0")
-    assert skipped.returncode == 0
+    skipped = utility("--minutes", "0")
+    assert skipped.code == 0
     assert "skipped" in skipped.stderr
     assert "| embedding-digits | 1 |" in skipped.stdout

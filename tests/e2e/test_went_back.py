@@ -22,7 +22,7 @@ from tests.e2e.conftest import SINKHORN, Process, batch, digits_folder
 pytestmark = pytest.mark.e2e
 
 Serve = Callable[..., Process]
-LEASE = 60.0  # so that it is not what stops them
+LEASE = 30.0  # so that it is not what stops them, and an idle one looks every 7.5 seconds
 STEP = {**SINKHORN, "noise_multiplier": 1.5}  # of which the budget affords some dozens
 ROUNDS = 20  # of trying to buy again, with a patience of a second each
 

@@ -36,7 +36,7 @@ from tests.property.model_ledger import ModelLedger
 
 FULL: Final = os.environ.get("WEIR_PROFILE") == "full"
 SETTINGS: Final = settings(
-    max_examples=500 if FULL else 25, stateful_step_count=30, deadline=None, print_blob=True
+    max_examples=500 if FULL else 15, stateful_step_count=30, deadline=None, print_blob=True
 )
 SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - the disk's durability is not the subject
 
@@ -237,8 +237,8 @@ class PostgresMachine(LedgerMachine):
 
 
 TestMemoryLedgerMachine = LedgerMachine.TestCase
-TestMemoryLedgerMachine.settings = SETTINGS
+TestMemoryLedgerMachine.settings = settings(SETTINGS, max_examples=500 if FULL else 25)
 TestSqlLedgerMachine = SqlMachine.TestCase
 TestSqlLedgerMachine.settings = SETTINGS
 TestPostgresLedgerMachine = PostgresMachine.TestCase
-TestPostgresLedgerMachine.settings = settings(SETTINGS, max_examples=100 if FULL else 6)
+TestPostgresLedgerMachine.settings = settings(SETTINGS, max_examples=100 if FULL else 4)

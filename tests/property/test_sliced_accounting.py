@@ -18,8 +18,8 @@ from curator.accounting.rule import BudgetRule
 from curator.privacy.budget import Budget
 from curator.privacy.event_numbers import SamplingRate
 
-unhurried = settings(deadline=None, max_examples=40)
-slow = settings(deadline=None, max_examples=12)
+unhurried = settings(deadline=None, max_examples=25)
+slow = settings(deadline=None, max_examples=8)
 rates = st.floats(1e-6, 1.0).map(SamplingRate.at_least)
 bases = st.builds(
     SlicedGaussianEvent,

@@ -21,7 +21,7 @@ def both_ways(
     """Return two tests: every check passes for the real code, and every mutant fails one of them.
 
     Args:
-        detectors: Checks.
+        detectors: Checks, quick ones first: one that notices a mutant is enough.
         mutants: Each plants one fault; anew for each check.
         fault: How checks fail, beside assertions.
     """
@@ -32,15 +32,14 @@ def both_ways(
 
     @pytest.mark.parametrize("mutant", mutants, ids=lambda one: one.__name__)
     def every_mutant_is_caught(monkeypatch: pytest.MonkeyPatch, mutant: Mutant) -> None:
-        caught = []
         for detector in detectors:
             with monkeypatch.context() as inner:
                 mutant(inner)
                 try:
                     detector()
                 except (AssertionError, fault):
-                    caught.append(detector.__name__)
-        assert caught
+                    return
+        pytest.fail("no check noticed it")
 
     return real_code_passes, every_mutant_is_caught
 

@@ -157,17 +157,6 @@ def the_charged_event_is_what_is_done() -> None:
     assert str(memory_ledger().statement("small").adjacency) == "add-or-remove-one-record"
 
 
-def the_sampler_takes_each_record_with_the_charged_probability() -> None:
-    """20,000 draws of 5 records at rate 1/2; false alarm below 1e-7 by the exact binomial law."""
-    records, noise = PrivateRecords(small_images()), OsEntropy()
-    rate = mechanism().spec.rate
-    taken = sum(
-        int(records.poisson_batch(rate, 8, noise).unseal().mask_M.sum()) for _ in range(4_000)
-    )
-    low, high = binom.ppf([5e-8, 1 - 5e-8], 4_000 * 5, float(rate))
-    assert low <= taken <= high
-
-
 def one_unit_moves_a_sum_by_at_most_the_noise_s_unit() -> None:
     """Brute force: leave out each unit of a small grouped set."""
     units = torch.tensor([0, 0, 0, 1, 2, 2])
@@ -233,3 +222,14 @@ def a_kept_release_is_never_made_again() -> None:
     assert all(isinstance(block, FloatBlock) for block in blocks)
     assert blocks[0].values.equal(blocks[1].values)  # type: ignore[union-attr]
     assert ledger.run(run.run_id).status is RunStatus.OPEN
+
+
+def the_sampler_takes_each_record_with_the_charged_probability() -> None:
+    """20,000 draws of 5 records at rate 1/2; false alarm below 1e-7 by the exact binomial law."""
+    records, noise = PrivateRecords(small_images()), OsEntropy()
+    rate = mechanism().spec.rate
+    taken = sum(
+        int(records.poisson_batch(rate, 8, noise).unseal().mask_M.sum()) for _ in range(4_000)
+    )
+    low, high = binom.ppf([5e-8, 1 - 5e-8], 4_000 * 5, float(rate))
+    assert low <= taken <= high

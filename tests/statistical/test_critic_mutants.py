@@ -160,13 +160,13 @@ def a_lost_state_is_not_made_again() -> None:
 
 
 DETECTORS = [
-    one_unit_moves_one_critic,
     one_critic_moves_the_average_by_its_bound,
     noise_is_the_bound_times_the_multiplier,
     what_fails_is_zero,
     the_charge_is_of_a_release_without_sampling,
     nothing_but_noise_is_drawn_in_secret,
     a_lost_state_is_not_made_again,
+    one_unit_moves_one_critic,
 ]
 
 

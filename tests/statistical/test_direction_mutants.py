@@ -135,9 +135,9 @@ def the_answer_follows_from_what_was_released() -> None:
 
 
 DETECTORS = [
-    one_unit_moves_one_teacher_and_the_release_by_its_bound,
-    all_questions_are_charged_together,
     the_answer_follows_from_what_was_released,
+    all_questions_are_charged_together,
+    one_unit_moves_one_teacher_and_the_release_by_its_bound,
 ]
 
 

@@ -217,13 +217,13 @@ def fakes_are_labelled_by_the_analyst() -> None:
 
 
 DETECTORS = [
-    one_record_moves_the_first_sum_by_its_bound,
     the_answer_is_a_function_of_the_noised_sums,
     each_sum_has_noise_of_its_own,
-    noise_is_the_bound_times_the_multiplier,
     each_sum_has_a_fresh_sample,
     every_update_is_charged,
     fakes_are_labelled_by_the_analyst,
+    one_record_moves_the_first_sum_by_its_bound,
+    noise_is_the_bound_times_the_multiplier,
 ]
 
 

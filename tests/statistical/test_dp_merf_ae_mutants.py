@@ -198,14 +198,14 @@ def everything_is_charged() -> None:
 
 
 DETECTORS = [
-    one_record_moves_the_first_sum_by_its_bound,
-    one_record_moves_the_embedding_by_its_bound,
     the_weights_are_a_function_of_the_noised_sums,
-    noise_of_the_training_is_the_bound_times_the_multiplier,
-    noise_of_the_embedding_is_its_multiplier,
     each_release_has_noise_of_its_own,
     each_sum_has_a_fresh_sample,
     everything_is_charged,
+    one_record_moves_the_first_sum_by_its_bound,
+    one_record_moves_the_embedding_by_its_bound,
+    noise_of_the_training_is_the_bound_times_the_multiplier,
+    noise_of_the_embedding_is_its_multiplier,
 ]
 
 

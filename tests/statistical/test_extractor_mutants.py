@@ -139,11 +139,11 @@ def the_answer_follows_from_what_was_released() -> None:
 
 
 DETECTORS = [
-    one_unit_moves_one_extractor_and_the_release_by_its_bound,
     all_rows_are_one_vector,
     the_charge_is_of_a_release_without_sampling,
     nothing_but_noise_is_drawn_in_secret,
     the_answer_follows_from_what_was_released,
+    one_unit_moves_one_extractor_and_the_release_by_its_bound,
 ]
 
 

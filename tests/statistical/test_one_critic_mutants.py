@@ -143,10 +143,10 @@ def rounds_are_charged() -> None:
 
 DETECTORS = [
     a_state_does_not_depend_on_the_draws,
-    one_unit_moves_one_critic,
     answers_are_two_radii_apart_at_most,
     the_charge_is_of_one_hidden_critic_of_all,
     every_critic_is_drawn,
+    one_unit_moves_one_critic,
     rounds_are_charged,
 ]
 

@@ -171,13 +171,13 @@ def answers_follow_from_the_counts() -> None:
 
 
 DETECTORS = [
-    one_unit_moves_one_teacher,
     one_voter_moves_the_counts_by_its_bound,
     noise_is_the_bound_times_the_multiplier,
     what_fails_is_zero,
     the_charge_is_of_a_release_without_sampling,
     nothing_but_noise_is_drawn_in_secret,
     answers_follow_from_the_counts,
+    one_unit_moves_one_teacher,
 ]
 
 

@@ -6,9 +6,10 @@ of N(1, z^2) to N(0, z^2), L = 1 - q + q r, and A = E_Q[L^a] = exp((a - 1) rho(a
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Final, final
+from typing import Any, ClassVar, Final, final
 
 import mpmath
 
@@ -217,6 +218,13 @@ def library_epsilon(
     """
     if noise_multiplier < MIN_NOISE_MULTIPLIER or not fits_a_grid(ceiling, num_steps, delta):
         return None
+    losses = _losses(rate, noise_multiplier, num_steps)
+    return max(0.0, float(losses.get_epsilon_for_delta(delta)))
+
+
+@functools.lru_cache(maxsize=1)  # megabytes; the same releases are often asked at several deltas
+def _losses(rate: float, noise_multiplier: float, num_steps: int) -> Any:
+    """Return the distribution of the losses of composed sampled Gaussians, of dp-accounting."""
     from dp_accounting.pld import privacy_loss_distribution  # a second to import
 
     interval = _FINE if noise_multiplier >= _FINE_FROM else _COARSE
@@ -227,14 +235,12 @@ def library_epsilon(
         sampling_prob=rate,
     )
     if num_steps < _BLOCK or _loss_range(rate, noise_multiplier) > _FEW * interval:
-        total = one.self_compose(num_steps)
-    else:
-        # dp-accounting raises the size of a small distribution to the power num_steps, in digits:
-        # a block of steps first makes it large.
-        whole, rest = divmod(num_steps, _BLOCK)
-        total = one.self_compose(_BLOCK, tail_mass_truncation=0).self_compose(whole)
-        total = total.compose(one.self_compose(rest)) if rest else total
-    return max(0.0, float(total.get_epsilon_for_delta(delta)))
+        return one.self_compose(num_steps)
+    # dp-accounting raises the size of a small distribution to the power num_steps, in digits:
+    # a block of steps first makes it large.
+    whole, rest = divmod(num_steps, _BLOCK)
+    total = one.self_compose(_BLOCK, tail_mass_truncation=0).self_compose(whole)
+    return total.compose(one.self_compose(rest)) if rest else total
 
 
 def _loss_range(q: float, z: float) -> float:
