@@ -13,8 +13,8 @@ from typing import Any, NoReturn, final
 import torch
 from torch import Tensor
 
+from analyst.embedding.feature_maps import feature_map
 from analyst.embedding.file import SavedEmbedding
-from analyst.embedding.maps import feature_map
 from analyst.errors import EmbeddingError, RecipeError, RunClosed
 from analyst.facts import ImageFacts
 from analyst.recipes.mechanisms import RELEASED_ONCE

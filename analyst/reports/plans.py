@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from analyst.adaptation.recipe import AdaptationRecipe
@@ -66,15 +66,7 @@ class PlanReport:
             "epsilon_alone": plan.epsilon_alone if self.question.alone else None,
             "remaining": plan.budget.remaining,
             "fits": plan.fits,
-            "points": [
-                {
-                    "noise_multiplier": point.noise_multiplier,
-                    "num_steps": point.num_steps,
-                    "epsilon_after": point.epsilon_after,
-                    "fits": point.fits,
-                }
-                for point in plan.points
-            ],
+            "points": [asdict(point) for point in plan.points],
             "advice": list(plan.advice),
         }
 

@@ -6,16 +6,14 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TextIO, final
+from typing import TextIO, final
 
 from analyst.rehearsal import limit_text
-
-if TYPE_CHECKING:
-    from analyst.training.progress_bar import LiveBar
 
 _LIVE_INTERVAL_S = 0.1
 _PLAIN_INTERVAL_S = 10.0
 _WINDOW = 200
+_BAR_WIDTH = 30
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,11 +85,44 @@ class Progress:
             self._stream.flush()
             return
         if self._bar is None:
-            from analyst.training.progress_bar import LiveBar  # here: only a terminal needs rich
-
             self._bar = LiveBar(self._stream)
         share = position.step / position.num_steps
         self._bar.show(share, describe(position, self.steps_per_s()))
+
+
+@final
+class LiveBar:
+    """Rewrites itself in place until it is stopped; then it stays."""
+
+    def __init__(self, stream: TextIO) -> None:
+        """Start on a new line of a terminal."""
+        from rich.console import Console  # here: only a terminal needs rich
+        from rich.live import Live
+
+        console = Console(file=stream, highlight=False)
+        self._live = Live(console=console, auto_refresh=False, redirect_stdout=False)
+        self._live.start()
+
+    def show(self, share: float, text: str) -> None:
+        """Write the bar again.
+
+        Args:
+            share: Of the whole, from 0 to 1.
+            text: What to say beside it.
+        """
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        width = max(0, min(_BAR_WIDTH, self._live.console.width - len(text) - 2))
+        line = Table.grid(padding=(0, 1))
+        words = Text(text, no_wrap=True, overflow="ellipsis")
+        line.add_row(ProgressBar(total=1.0, completed=share, width=width), words)
+        self._live.update(line, refresh=True)
+
+    def stop(self) -> None:
+        """Leave the last line as it is."""
+        self._live.stop()
 
 
 def describe(position: Position, steps_per_s: float) -> str:

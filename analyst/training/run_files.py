@@ -4,11 +4,15 @@ OUT/checkpoints/        the newest two
 OUT/metrics.jsonl       updates and events
 OUT/samples/step-*.png  of a generator: a row per class, always from the same latents
 OUT/certificate.json    of a closed run of one curator
+
+Everything in the metrics is public: releases, the ledger's numbers and wall time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, final
@@ -19,16 +23,63 @@ from torch import Tensor
 from analyst.facts import Budget
 from analyst.generators.generator import draw_latents
 from analyst.new_file import write_file
+from analyst.os_errors import naming
 from analyst.recipes import Recipe
 from analyst.rehearsal import is_rehearsal
 from analyst.reports.budgets import reserved_text
 from analyst.training.checkpoint import Manifest, checkpoint_store
 from analyst.training.grid import save_grid, to_pixels
 from analyst.training.loop import Outcome, Update
-from analyst.training.metrics import MetricsFile, Value
 from analyst.training.progress import Position, Progress, format_seconds
 from analyst.training.run_source import OpenRun
 from analyst.training.state import TrainingState
+
+_CHUNK = 1 << 16
+Value = float | int | str | bool | None
+
+
+@final
+class MetricsFile:
+    """One file of JSON lines."""
+
+    def __init__(self, path: Path) -> None:
+        """Open `path` for appending; half a line that a killed process left is cut off."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _cut_partial_line(path)
+        self._path = path
+        self._file = path.open("a", encoding="utf-8")
+
+    def write(self, kind: str, values: Mapping[str, Value]) -> None:
+        """Append one line, flushed to the operating system.
+
+        Args:
+            kind: "update" or the name of an event.
+            values: Plain values; numbers must be finite.
+        """
+        line = json.dumps({"kind": kind, **values}, allow_nan=False)
+        with naming(self._path):
+            self._file.write(line + "\n")
+            self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def _cut_partial_line(path: Path) -> None:
+    if not path.exists():
+        return
+    with path.open("rb+") as file:
+        end = file.seek(0, os.SEEK_END)
+        while end:
+            start = max(0, end - _CHUNK)
+            file.seek(start)
+            if (found := file.read(end - start).rfind(b"\n")) >= 0:
+                end = start + found + 1
+                break
+            end = start
+        file.truncate(end)
+
 
 _GRID_SEED_OFFSET = 1_000_003  # grids show other latents than training starts with
 _SAY_WAITING_FROM_S = 2.0

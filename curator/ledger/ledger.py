@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
 from typing import Final, overload
 
-from curator.accounting.cost import Cost, event_cost
+from curator.accounting.cost import event_cost
 from curator.accounting.event_text import event_from_text
 from curator.ledger import entries as events
 from curator.ledger.book import Book
@@ -41,7 +41,6 @@ from curator.ledger.problems import (
     RunExists,
 )
 from curator.ledger.totals import EVERYBODY
-from curator.privacy.budget import BudgetNumbers
 
 __all__ = [
     "ACCOUNTANT",
@@ -253,10 +252,6 @@ class Ledger(ABC):
     def share(self, name: str, analyst: str) -> Account | None:
         """Return the same of one analyst's own cap and runs, None if there is no such cap."""
         return self._read(name, (analyst,)).share(name, analyst)
-
-    def would_reserve(self, dataset: str, cost: Cost) -> BudgetNumbers:
-        """Return the numbers that reserving `cost` would give; affordable if asked <= budget."""
-        return self.account(dataset).numbers(cost)
 
     def spends(self, name: str) -> tuple[Spend, ...]:
         """Return what each analyst with a run has spent and reserved, by name, each alone."""

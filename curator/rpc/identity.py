@@ -65,7 +65,7 @@ class KnownCallers:
         return self._table.identify(credentials.authorization, credentials.certificate)
 
 
-_ANALYST, _STEWARD, _AUDITOR = Role.ANALYST, Role.STEWARD, Role.AUDITOR
+_ANALYST, _STEWARD = Role.ANALYST, Role.STEWARD
 _EVERY_ROLE = frozenset(Role)
 
 OPEN_METHODS: Final = frozenset({"/grpc.health.v1.Health/Check"})

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 
 from curator.ledger.ledger import Ledger
 from curator.ledger.problems import HolderLost
-from curator.service.answer_cache import AnswerCache
-from curator.service.live_run import LiveRun
+from curator.service.live_run import AnswerCache, LiveRun
 from curator.service.releases_in_progress import Setups
 from curator.service.served_datasets import ServedDatasets
 from curator.state.folder import StateFolder

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
-from curator.errors import CuratorError, LedgerUnavailable
+from curator.errors import LedgerUnavailable
 from curator.telemetry import names
 from curator.telemetry.counts import Counts, Sample
 from curator.telemetry.log import log_request
@@ -91,8 +91,3 @@ class Telemetry:
             key = (request.caller, request.reason)
             if key in self._refusals or len(self._refusals) < _MOST_CALLERS:
                 self._refusals[key] += 1
-
-
-def reason_of(error: Exception) -> str:
-    """Return the reason that an error is counted under."""
-    return error.reason if isinstance(error, CuratorError) else CuratorError.reason

@@ -159,7 +159,7 @@ class LedgerContract(RunContract, DecisionContract):
         assert [run.run_id for run in statement.open_runs] == ["r"]
 
     def test_a_dry_run_tells_what_opening_would_do(self) -> None:
-        asked = self.ledger.would_reserve("d", opening("r", 50).declared).asked
+        asked = self.ledger.account("d").numbers(opening("r", 50).declared).asked
         assert self.ledger.head()[0] == 1
         self.ledger.open_run(opening("r", 50), "h")
         assert self.ledger.statement("d").reserved_epsilon == asked

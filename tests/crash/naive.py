@@ -43,7 +43,7 @@ class ChecksThenActs:
         self._together = threading.Barrier(racers)
 
     def open_run(self, opening: RunOpening, holder: str) -> RunState:
-        numbers = self._ledger.would_reserve(opening.dataset, opening.declared)
+        numbers = self._ledger.account(opening.dataset).numbers(opening.declared)
         if numbers.asked > numbers.budget:
             raise BudgetExhausted(numbers)
         self._together.wait()  # what an unlucky scheduler does

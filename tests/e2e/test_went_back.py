@@ -107,5 +107,5 @@ def test_two_curators_sell_a_budget_once(
     open_ledger(folders[0], CuratorConfig()).close()
     ledger = open_ledger(folders[1], CuratorConfig())
     step = next(ledger.runs()).step
-    assert ledger.would_reserve("digits", step).asked > ledger.statement("digits").cap
+    assert ledger.account("digits").numbers(step).asked > ledger.statement("digits").cap
     ledger.close()

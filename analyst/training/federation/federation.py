@@ -14,10 +14,16 @@ from typing import Any, NoReturn, Self, final
 
 from analyst.errors import AnalystError, FederationError
 from analyst.facts import ImageFacts, PlanTotals
-from analyst.training.federation.facts import joined_facts, joined_plan
 from analyst.training.federation.folder import FederationFolder
 from analyst.training.federation.members import NO_RUN, Member, ask_member, close_members, open_all
-from analyst.training.federation.rounds import OnLoss, Rule, rounds_left, shares
+from analyst.training.federation.rounds import (
+    OnLoss,
+    Rule,
+    joined_facts,
+    joined_plan,
+    rounds_left,
+    shares,
+)
 from analyst.training.federation.run import FederatedRun
 from analyst.training.run_source import Curator
 

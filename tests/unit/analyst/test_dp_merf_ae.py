@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from analyst.embedding.autoencoder import encode, split_release
+from analyst.embedding.feature_maps import feature_map
 from analyst.embedding.file import SavedEmbedding, load_embedding, save_embedding
-from analyst.embedding.maps import feature_map
 from analyst.embedding.offline import EmbeddingObjective
 from analyst.embedding.sessions import download, resume_offline, train_offline
 from analyst.errors import FederationError, RecipeError

@@ -10,8 +10,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from analyst.embedding.feature_maps import feature_map
 from analyst.embedding.file import SavedEmbedding, load_embedding, save_embedding
-from analyst.embedding.maps import feature_map
 from analyst.embedding.offline import EmbeddingObjective, OfflineBarrier, class_means
 from analyst.embedding.sessions import resume_offline, train_offline
 from analyst.errors import EmbeddingError, OutputExists, RecipeError, RunClosed

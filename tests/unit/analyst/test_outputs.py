@@ -14,8 +14,8 @@ import torch
 from PIL import Image
 
 from analyst.training.grid import BORDER, make_grid, save_grid, to_pixels
-from analyst.training.metrics import MetricsFile
 from analyst.training.progress import Position, Progress, describe, format_seconds
+from analyst.training.run_files import MetricsFile
 from analyst.training.state import Ema
 
 

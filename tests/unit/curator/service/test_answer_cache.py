@@ -8,9 +8,8 @@ from typing import Any, cast
 import pytest
 
 from curator.errors import StepLost
-from curator.service.answer_cache import AnswerCache
 from curator.service.answer_step import release_gradient
-from curator.service.live_run import LiveRun
+from curator.service.live_run import AnswerCache, LiveRun
 from curator.service.service import Service
 from tests.fakes.curator import ALICE, BOB, opened, service, step_request
 
