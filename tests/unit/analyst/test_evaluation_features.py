@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import warnings
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from analyst.errors import EvaluationError
 from analyst.evaluation.assess import assess
 from analyst.evaluation.image_file import LabelledImages
-from analyst.evaluation.inception import Inception
+from analyst.evaluation.inception import Inception, weights_file
 from analyst.evaluation.lenet import (
     NUM_FEATURES,
     is_small_and_grey,
@@ -136,8 +137,36 @@ def _saved(module: nn.Module, path: Path) -> Path:
     return path
 
 
+def _trusted(path: Path) -> Inception:
+    return Inception(path, sha256=hashlib.sha256(path.read_bytes()).hexdigest().upper())
+
+
+def test_a_file_that_nobody_vouches_for_is_not_run(tmp_path: Path) -> None:
+    path = _saved(Pretender(), tmp_path / "pretender.pt")
+    with pytest.raises(EvaluationError, match="has the SHA-256"):
+        Inception(path)
+    with pytest.raises(EvaluationError, match="cannot read the Inception weights") as error:
+        Inception(tmp_path / "missing.pt")
+    assert "inception-2015-12-05.pt" in error.value.remedy
+
+
+def test_the_weights_lie_in_the_cache_unless_another_place_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    assert weights_file(None) == tmp_path / ".cache" / "weir" / "inception-2015-12-05.pt"
+    assert weights_file(tmp_path / "x.pt") == tmp_path / "x.pt"
+
+
+def test_one_class_teaches_no_features(tmp_path: Path) -> None:
+    one = LabelledImages(_bars(30, 1).images, np.zeros(30, np.int64))
+    found = assess(_bars(30, 0), one, None)
+    assert (found.lenet, found.covered_in) == (None, "pixels")
+    assert assess(one, _bars(30, 0), None).lenet is not None  # of one class, against several
+
+
 def test_a_torchscript_file_gives_fid_and_inception_score(tmp_path: Path) -> None:
-    inception = Inception(_saved(Pretender(), tmp_path / "pretender.pt"))
+    inception = _trusted(_saved(Pretender(), tmp_path / "pretender.pt"))
     found = assess(_bars(30, 0), _bars(30, 1), None, inception=inception)
     assert found.inception is not None
     assert found.inception.fid < 5
@@ -148,13 +177,12 @@ def test_a_torchscript_file_gives_fid_and_inception_score(tmp_path: Path) -> Non
 
 def test_other_inception_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "no.pt").write_bytes(b"nothing")
-    for name in ("no.pt", "missing.pt"):
-        with pytest.raises(EvaluationError, match=rf"cannot load .*{name}"):
-            Inception(tmp_path / name)
-    flat = Inception(_saved(Flat(), tmp_path / "flat.pt"))
+    with pytest.raises(EvaluationError, match=r"cannot load .*no\.pt"):
+        _trusted(tmp_path / "no.pt")
+    flat = _trusted(_saved(Flat(), tmp_path / "flat.pt"))
     with pytest.raises(EvaluationError, match=r"returned \(\) for 3 images"):
         flat.features(_bars(3, 0))
-    plain = Inception(_saved(nn.Identity(), tmp_path / "plain.pt"))
+    plain = _trusted(_saved(nn.Identity(), tmp_path / "plain.pt"))
     with pytest.raises(EvaluationError, match="failed"):
         plain.features(_bars(3, 0))
     with pytest.raises(EvaluationError, match="1 or 3 channels"):
