@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from curator.folder import CuratorFolder, initialise
 from curator.mechanisms.catalogue import MECHANISMS, read_specification
 from curator.privacy.facts import DatasetFacts
 
+_UPWARDS = Context(prec=5, rounding=ROUND_CEILING)
 _READY = re.compile(r"grpc \S+:(\d+) ")
 _ANALYST = "analyst"
 
@@ -80,8 +82,7 @@ def calibrated_noise(recipe: Recipe, facts: DatasetFacts) -> float:
         setup, step = mechanism.costs_of(spec, facts.space)
         return rule.admits(event_cost(setup) + event_cost(step) * steps)
 
-    least = least_noise(enough)
-    return float(np.format_float_positional(least * (1 + 1e-5), precision=5, fractional=False))
+    return float(_UPWARDS.create_decimal(Decimal(least_noise(enough))))
 
 
 def prepare(

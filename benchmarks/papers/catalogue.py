@@ -132,5 +132,5 @@ def _cell(table: Table, own: Mapping[str, Any], size: Size) -> Cell:
         merged = {**merged, **layer, **({"set": changes} if changes else {})}
     known = {key: merged[key] for key in _OF_THE_CELL & merged.keys() - set(SIZES)}
     settings = {key: value for key, value in merged.items() if key not in _OF_THE_CELL}
-    where = {"table": table.name, "paper": table.paper, "place": table.place}
-    return Cell(**where, size=size, settings=settings, **known)
+    known |= {"table": table.name, "paper": table.paper, "place": table.place}
+    return Cell(**known, size=size, settings=settings)

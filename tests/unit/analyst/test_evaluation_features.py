@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +18,7 @@ from analyst.evaluation.lenet import (
     lenet_features,
     train_lenet,
 )
+from tests.fakes.inception import Pretender, saved
 
 
 def _bars(num: int, seed: int, *, channels: int = 1, noise: int = 60) -> LabelledImages:
@@ -109,19 +108,6 @@ def test_colours_are_covered_in_pixels() -> None:
     assert found.covered_in == "pixels"
 
 
-class Pretender(nn.Module):
-    """Mean and contrast as features, three classes by the brightest third."""
-
-    def forward(
-        self, images: Tensor, return_features: bool = False, no_output_bias: bool = False
-    ) -> Tensor:
-        pixels = images.float()
-        if return_features:
-            return torch.stack([pixels.mean((1, 2, 3)), pixels.flatten(1).std(1)], 1)
-        columns = pixels[:, :, :, :6].mean((1, 2)).reshape(-1, 3, 2).sum(2)
-        return (columns * 10).softmax(1) if no_output_bias else columns
-
-
 class Flat(nn.Module):
     def forward(
         self, images: Tensor, return_features: bool = False, no_output_bias: bool = False
@@ -129,20 +115,12 @@ class Flat(nn.Module):
         return images.float().mean()
 
 
-def _saved(module: nn.Module, path: Path) -> Path:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        scripted: Any = torch.jit.script(module)
-        scripted.save(str(path))
-    return path
-
-
 def _trusted(path: Path) -> Inception:
     return Inception(path, sha256=hashlib.sha256(path.read_bytes()).hexdigest().upper())
 
 
 def test_a_file_that_nobody_vouches_for_is_not_run(tmp_path: Path) -> None:
-    path = _saved(Pretender(), tmp_path / "pretender.pt")
+    path = saved(Pretender(), tmp_path / "pretender.pt")
     with pytest.raises(EvaluationError, match="has the SHA-256"):
         Inception(path)
     with pytest.raises(EvaluationError, match="cannot read the Inception weights") as error:
@@ -166,7 +144,7 @@ def test_one_class_teaches_no_features(tmp_path: Path) -> None:
 
 
 def test_a_torchscript_file_gives_fid_and_inception_score(tmp_path: Path) -> None:
-    inception = _trusted(_saved(Pretender(), tmp_path / "pretender.pt"))
+    inception = _trusted(saved(Pretender(), tmp_path / "pretender.pt"))
     found = assess(_bars(30, 0), _bars(30, 1), None, inception=inception)
     assert found.inception is not None
     assert found.inception.fid < 5
@@ -179,10 +157,10 @@ def test_other_inception_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "no.pt").write_bytes(b"nothing")
     with pytest.raises(EvaluationError, match=r"cannot load .*no\.pt"):
         _trusted(tmp_path / "no.pt")
-    flat = _trusted(_saved(Flat(), tmp_path / "flat.pt"))
+    flat = _trusted(saved(Flat(), tmp_path / "flat.pt"))
     with pytest.raises(EvaluationError, match=r"returned \(\) for 3 images"):
         flat.features(_bars(3, 0))
-    plain = _trusted(_saved(nn.Identity(), tmp_path / "plain.pt"))
+    plain = _trusted(saved(nn.Identity(), tmp_path / "plain.pt"))
     with pytest.raises(EvaluationError, match="failed"):
         plain.features(_bars(3, 0))
     with pytest.raises(EvaluationError, match="1 or 3 channels"):
