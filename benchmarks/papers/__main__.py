@@ -26,7 +26,15 @@ from typing import Any
 
 from benchmarks.papers.catalogue import SIZES, Table, table_named, tables
 from benchmarks.papers.page import section, write_page
-from benchmarks.papers.rows import COMMITTED, NAME, append_row, is_of, read_rows
+from benchmarks.papers.rows import (
+    COMMITTED,
+    NAME,
+    TRIAL,
+    adopted,
+    append_row,
+    is_of,
+    read_rows,
+)
 
 
 def show_list(given: argparse.Namespace) -> int:
@@ -68,7 +76,7 @@ def try_recipe(given: argparse.Namespace) -> int:
     content = {"cell": [{"name": name, **settings}]}
     given.size, given.cells, given.parallel = "cpu", "*", 1
     table = Table(
-        name="try", paper="", place="", what="", columns=tuple(given.classifiers), content=content
+        name=TRIAL, paper="", place="", what="", columns=tuple(given.classifiers), content=content
     )
     return _made([table], given)
 
@@ -99,8 +107,12 @@ def show_table(given: argparse.Namespace) -> int:
 
 
 def keep(given: argparse.Namespace) -> int:
-    """Add the rows of a folder to the committed ones, each in the place of an older one."""
-    fresh = [row for row in read_rows((given.folder / NAME,)) if row["table"] != "try"]
+    """Add the rows of a folder to the committed ones, each in the place of an older one.
+
+    A trial with the very settings of a cell is its row; other trials are not kept.
+    """
+    read = map(adopted, read_rows((given.folder / NAME,)))
+    fresh = [row for row in read if row["table"] != TRIAL]
     names = {(row["table"], row["cell"], row["size"], row["seed"]) for row in fresh}
     kept = [
         row

@@ -6,13 +6,13 @@ import math
 import time
 from typing import Any
 
-from benchmarks.papers.accounting.cgan import CganBounds, cgan_bounds
+from benchmarks.papers.accounting.cgan import CganBounds, PublishedCgan, cgan_bounds
 from benchmarks.papers.accounting.hidden_critic import (
     HiddenCritic,
     HiddenCriticBounds,
     hidden_critic_bounds,
 )
-from benchmarks.papers.accounting.settings import read_setting
+from benchmarks.papers.accounting.settings import Setting, read_setting
 from benchmarks.papers.accounting.sliced_bounds import paper_bounds
 from benchmarks.papers.accounting.votes import PublishedVotes, afforded_votes
 from benchmarks.papers.rows import Measured
@@ -61,23 +61,28 @@ def make_bounds(work: Work) -> Measured:
 
 def make_claim(work: Work) -> Measured:
     """Return what a published setting costs."""
-    given, started = work.settings, time.monotonic()
-    setting = read_setting(given["setting"], {})
-    delta, steps = setting.run.budget.delta, setting.run.num_steps
+    given, started = work.settings["setting"], time.monotonic()
+    setting = read_setting(given, {})
+    values = _short(_costs(setting, given["num_steps"]))
+    return Measured(values=values, seconds=round(time.monotonic() - started, 1))
+
+
+def _costs(setting: Setting, steps: int) -> dict[str, Any]:
+    delta = setting.run.budget.delta
     match setting.told:
         case HiddenCritic() as critic:
-            values = _critic(hidden_critic_bounds(critic, steps, delta))
+            return _critic(hidden_critic_bounds(critic, steps, delta))
         case PublishedVotes() as votes:
             afforded = afforded_votes(votes, setting.run.budget.epsilon, delta)
-            values = {"votes": afforded.num_votes, "batches": afforded.num_batches}
-        case _ if given["setting"]["mechanism"] == "dp-cgan-published":
-            values = _cgan(cgan_bounds(setting.told, steps, delta))
-        case _:
-            values = {
-                "renyi": renyi_epsilon(setting.run.step, steps, delta),
-                "losses": pld_epsilon(setting.run.step, steps, delta),
+            return {"votes": afforded.num_votes, "batches": afforded.num_batches}
+        case PublishedCgan() as cgan:
+            return _cgan(cgan_bounds(cgan, steps, delta))
+        case None:
+            event = setting.run.step
+            return {
+                "renyi": renyi_epsilon(event, steps, delta),
+                "losses": pld_epsilon(event, steps, delta),
             }
-    return Measured(values=_short(values), seconds=round(time.monotonic() - started, 1))
 
 
 def _critic(bounds: HiddenCriticBounds) -> dict[str, Any]:

@@ -142,7 +142,8 @@ class NoiselessRun:
 def clipped(features: Tensor, clip_norm: float) -> Tensor:
     """Return rows of norm at most `clip_norm`."""
     norms = torch.linalg.vector_norm(features, dim=1, keepdim=True)
-    return features * (clip_norm / norms.clamp_min(clip_norm))
+    scaled: Tensor = features * (clip_norm / norms.clamp_min(clip_norm))
+    return scaled
 
 
 def adversarial(recipe: AdaptationRecipe, target: Tensor, weight: float) -> Penalty:
@@ -238,7 +239,8 @@ def private_adversarial(
             (value * noised[f"extractor.{name}"]).sum()
             for name, value in extractor.named_parameters()
         )
-        return -weight * (cross_entropy(discriminator(ours), zeros) + reversed_)
+        loss: Tensor = -weight * (cross_entropy(discriminator(ours), zeros) + reversed_)
+        return loss
 
     return penalty
 

@@ -234,7 +234,8 @@ def sanitized(slopes_NCHW: Tensor, given: Published, randomness: torch.Generator
     norms = slopes_NCHW.flatten(1).norm(dim=1)[:, None, None, None]
     clipped = slopes_NCHW * (given.clip_norm / norms.clamp_min(given.clip_norm))
     noise = torch.randn(clipped.shape, generator=randomness)
-    return clipped + 2 * given.clip_norm * given.noise_multiplier * noise
+    noised: Tensor = clipped + 2 * given.clip_norm * given.noise_multiplier * noise
+    return noised
 
 
 def _in_numbers(norms: list[float], given: Published) -> dict[str, float]:

@@ -24,7 +24,9 @@ _TEST_EVERY = 5
 _IMAGES = 12_000
 
 
-def letters(num_images: int = _IMAGES, *, fonts: Path | None = None) -> tuple[LabelledImages, ...]:
+def letters(
+    num_images: int = _IMAGES, *, fonts: Path | None = None
+) -> tuple[LabelledImages, LabelledImages]:
     """Return the training part and a sixth as many test images of other faces.
 
     Args:
@@ -74,7 +76,7 @@ def _letter(letter: str, face: Path, randomness: np.random.Generator) -> np.ndar
     font = ImageFont.truetype(str(face), int(randomness.integers(32, 44)))
     canvas = Image.new("L", (_CANVAS, _CANVAS))
     shift = randomness.integers(-4, 5, size=2)
-    middle = tuple(int(_CANVAS / 2 + one) for one in shift)
+    middle = (_CANVAS / 2 + int(shift[0]), _CANVAS / 2 + int(shift[1]))
     ImageDraw.Draw(canvas).text(middle, letter, fill=255, font=font, anchor="mm")
     turned = canvas.rotate(float(randomness.normal(0, 8)), resample=Image.Resampling.BILINEAR)
     return np.asarray(ImageOps.fit(turned, (_SIDE, _SIDE)))

@@ -166,12 +166,12 @@ def _source(
     shutil.rmtree(work.folder, ignore_errors=True)
     folder = prepare(work, facts, data.private)
     mechanism = recipe.mechanism
-    with serving(work, folder) as (served,):
-        access = {"credentials": served.credentials}
-        with analyst.connect(served.address, **access) as barrier:
-            parameters = mechanism.parameters(barrier.describe(facts.name))
-            steps = int(recipe.training.steps)
-            with barrier.open_run(
-                facts.name, mechanism.wire_name, parameters, num_steps=steps
-            ) as run:
-                yield run.gradient, folder
+    steps = int(recipe.training.steps)
+    with (
+        serving(work, folder) as (served,),
+        analyst.connect(served.address, credentials=served.credentials) as barrier,
+    ):
+        parameters = mechanism.parameters(barrier.describe(facts.name))
+        name = mechanism.wire_name
+        with barrier.open_run(facts.name, name, parameters, num_steps=steps) as run:
+            yield run.gradient, folder

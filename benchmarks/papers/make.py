@@ -60,11 +60,6 @@ class Asked:
     parallel: int = 1
     measures_unfinished: bool = False
 
-    def command(self, cell: Cell, seed: int) -> str:
-        """Return the command that makes one cell, with the same words on every machine."""
-        words = f"python -m benchmarks.papers make {cell.table} --size {cell.size}"
-        return f"{words} --cells '{cell.name}' --seeds {seed} --data FOLDER --out FOLDER"
-
 
 def make(tables: Sequence[Table], asked: Asked) -> int:
     """Make what has no row yet, until time is over.
@@ -126,8 +121,7 @@ def make_cell(cell: Cell, seed: int, asked: Asked, deadline: float) -> None:
         kept = asked.out / "grids" / f"{name}.png"
         kept.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(grid, kept)
-    row = row_of(cell, seed, measured, asked.command(cell, seed))
-    append_row(asked.out / NAME, row)
+    append_row(asked.out / NAME, row_of(cell, seed, measured))
     shutil.rmtree(work.folder)
     say(f"{work.name}: {measured.values} in {measured.seconds:.0f} s")
 

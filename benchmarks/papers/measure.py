@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +39,8 @@ def measure(work: Work, synthetic: LabelledImages, test: LabelledImages) -> dict
     names: tuple[Classifier, ...] = _ALL[chosen] if isinstance(chosen, str) else tuple(chosen)
     values: dict[str, float | None] = {}
     for name in names:
-        values[name] = kept(
-            work.folder / f"accuracy-{name}.json",
-            lambda name=name: _accuracy(work, synthetic, test, name),
-        )
+        path = work.folder / f"accuracy-{name}.json"
+        values[name] = kept(path, partial(_accuracy, work, synthetic, test, name))
     known = [value for value in values.values() if value is not None]
     if chosen == "gs-wgan":
         values["mean"] = round(statistics.mean(known), 2)
@@ -59,9 +58,9 @@ def kept(path: Path, make: Callable[[], Any]) -> Any:
         return json.loads(path.read_bytes())
     made = make()
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(made), encoding="utf-8")
-    partial.replace(path)
+    fresh = path.with_suffix(".partial")
+    fresh.write_text(json.dumps(made), encoding="utf-8")
+    fresh.replace(path)
     return made
 
 

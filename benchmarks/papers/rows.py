@@ -10,16 +10,19 @@ import datetime as dt
 import json
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.papers.catalogue import Cell
+from analyst.evaluation.choices import PAPER_CLASSIFIERS
+from benchmarks.papers.catalogue import SIZES, Cell, tables
 from benchmarks.rows import ROOT
 
 COMMITTED = ROOT / "docs" / "results" / "papers.jsonl"
 NAME = "papers.jsonl"
+TRIAL = "try"
+"""The table of rows that are of no table: what `try` makes of any recipe."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,8 +42,39 @@ class Measured:
     details: dict[str, Any] = field(default_factory=dict)
 
 
-def row_of(cell: Cell, seed: int, measured: Measured, command: str) -> dict[str, Any]:
+def row_of(cell: Cell, seed: int, measured: Measured) -> dict[str, Any]:
     """Return the row of a cell that was made."""
+    return {
+        **_of_the_cell(cell, seed),
+        **asdict(measured),
+        "date": dt.datetime.now(dt.UTC).date().isoformat(),
+        "processor": processor(),
+    }
+
+
+def is_of(row: dict[str, Any], cell: Cell) -> bool:
+    """Return whether a row is of a cell, as the catalogue has it now."""
+    named = (row["table"], row["cell"], row["size"]) == (cell.table, cell.name, cell.size)
+    return named and row["settings"] == json.loads(json.dumps(dict(cell.settings)))
+
+
+def adopted(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row of a trial as the row of a cell with the same settings, if there is one."""
+    if row["table"] != TRIAL:
+        return row
+    for cell in (cell for table in tables() for size in SIZES for cell in table.cells(size)):
+        if _plain(cell.settings) == _plain(row["settings"]) and cell.kind == "trained":
+            return {**row, **_of_the_cell(cell, row["seed"])}
+    return row
+
+
+def command_of(cell: Cell, seed: int) -> str:
+    """Return the command that makes one cell, with the same words on every machine."""
+    words = f"python -m benchmarks.papers make {cell.table} --size {cell.size}"
+    return f"{words} --cells '{cell.name}' --seeds {seed} --data FOLDER --out FOLDER"
+
+
+def _of_the_cell(cell: Cell, seed: int) -> dict[str, Any]:
     return {
         "paper": cell.paper,
         "place": cell.place,
@@ -51,19 +85,16 @@ def row_of(cell: Cell, seed: int, measured: Measured, command: str) -> dict[str,
         "seed": seed,
         "epsilon_claimed": cell.claimed,
         "delta": cell.settings.get("delta"),
-        **asdict(measured),
         "published": dict(cell.published),
         "settings": dict(cell.settings),
-        "command": command,
-        "date": dt.datetime.now(dt.UTC).date().isoformat(),
-        "processor": processor(),
+        "command": command_of(cell, seed),
     }
 
 
-def is_of(row: dict[str, Any], cell: Cell) -> bool:
-    """Return whether a row is of a cell, as the catalogue has it now."""
-    named = (row["table"], row["cell"], row["size"]) == (cell.table, cell.name, cell.size)
-    return named and row["settings"] == json.loads(json.dumps(dict(cell.settings)))
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with what is usual left out."""
+    usual = {"classifiers": list(PAPER_CLASSIFIERS), "calibrated": False}
+    return {key: value for key, value in settings.items() if usual.get(key) != value}
 
 
 def read_rows(paths: Iterable[Path] = (COMMITTED,)) -> list[dict[str, Any]]:

@@ -22,8 +22,15 @@ from curator.privacy.facts import DatasetFacts
 
 def _declared(recipe: Any, tmp_path: Path) -> Any:
     settings = {"epsilon": 10.0, "delta": 1e-5}
-    where = {"table": "t", "paper": "P", "place": "p", "name": "c", "kind": "trained"}
-    cell = Cell(**where, size="cpu", settings=settings)
+    cell = Cell(
+        table="t",
+        paper="P",
+        place="p",
+        name="c",
+        kind="trained",
+        size="cpu",
+        settings=settings,
+    )
     work = Work(cell=cell, seed=0, folder=tmp_path)
     return facts_for(work, recipe, read_data("digits", None))
 

@@ -106,8 +106,15 @@ def test_a_critic_scores_odd_sizes() -> None:
 
 def _work(tmp_path: Path, kind: str, **settings: Any) -> Work:
     common = {"epsilon": 10.0, "delta": 1e-5, "count": 40, "classifiers": ["logistic"]}
-    where = {"table": "t", "paper": "P", "place": "p"}
-    cell = Cell(**where, name="c", kind=kind, size="cpu", settings={**common, **settings})
+    cell = Cell(
+        table="t",
+        paper="P",
+        place="p",
+        name="c",
+        kind=kind,
+        size="cpu",
+        settings={**common, **settings},
+    )
     return Work(cell=cell, seed=0, folder=tmp_path)
 
 

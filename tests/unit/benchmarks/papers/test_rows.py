@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from benchmarks.papers.catalogue import Cell, Table
+from benchmarks.papers.catalogue import Cell, Table, table_named
 from benchmarks.papers.make import Asked, is_missing
 from benchmarks.papers.page import BEGIN, PAGE, page_text, section
 from benchmarks.papers.plot import figure, lines_of
-from benchmarks.papers.rows import COMMITTED, Measured, append_row, is_of, read_rows, row_of
+from benchmarks.papers.rows import (
+    COMMITTED,
+    TRIAL,
+    Measured,
+    adopted,
+    append_row,
+    is_of,
+    read_rows,
+    row_of,
+)
 
 COMMON = {"kind": "trained", "count": 5, "epsilon": 10.0, "delta": 1e-5, "claimed": 10.0}
 TABLE = Table(
@@ -31,12 +42,12 @@ TABLE = Table(
 CELL, OTHER = TABLE.cells("cpu")
 
 
-def _row(cell: Cell = CELL, seed: int = 0, *, mlp: float = 70.0, epsilon: float = 9.9) -> dict:
+def _row(cell: Cell = CELL, seed: int = 0, *, mlp: float = 70.0, epsilon: float = 9.9) -> Any:
     points = [{"step": 5, "epsilon": 4.0, "values": {"mlp": 30.0}}]
     measured = Measured(
         values={"mlp": mlp}, seconds=3, epsilon=epsilon, points=points, details={"data": "d"}
     )
-    return row_of(cell, seed, measured, "python -m benchmarks.papers make t")
+    return row_of(cell, seed, measured)
 
 
 def test_a_row_is_of_its_cell_until_the_settings_change() -> None:
@@ -58,6 +69,17 @@ def test_what_has_a_row_with_its_seed_is_not_made_again(tmp_path: Path) -> None:
     assert read_rows((tmp_path / "papers.jsonl",)) == [_row()]
 
 
+def test_a_trial_with_the_settings_of_a_cell_is_its_row() -> None:
+    cell = next(cell for cell in table_named("baselines").cells("cpu") if cell.kind == "trained")
+    settings = {"classifiers": ["logistic", "mlp", "cnn"], "calibrated": False, **cell.settings}
+    trial = replace(cell, table=TRIAL, name="x", method="", settings=settings)
+    own = adopted(_row(trial))
+    assert is_of(own, cell)
+    assert (own["cell"], own["method"], own["epsilon"]) == (cell.name, cell.method, 9.9)
+    other = _row(replace(trial, settings={**settings, "count": 1}))
+    assert adopted(other) == other
+
+
 def test_a_section_has_own_and_published_numbers_and_says_what_is_missing() -> None:
     text = "\n".join(section(TABLE, [_row(), _row(seed=1, mlp=72.0)]))
     assert "| a, 2 seeds | 9.9000 | 10 | 71 ± 1.4 (80.5) | 3 |" in text
@@ -72,7 +94,7 @@ def test_a_line_of_the_plot_has_rows_and_points_along_the_way() -> None:
     assert lines == {"M": {9.9: 75.0, 4.0: 30.0}}
     assert lines_of([_row()], "other", "mlp") == {}
     axes = figure("d", {"mlp": lines}).axes[0]
-    assert list(axes.get_lines()[0].get_xdata()) == [4.0, 9.9]
+    assert np.asarray(axes.get_lines()[0].get_xdata()).tolist() == [4.0, 9.9]
 
 
 def test_the_page_shows_the_committed_rows() -> None:
