@@ -1,10 +1,16 @@
 """What the proof of DP-CGAN assumes of a device's arithmetic, tried on it; and its speed.
 
-Called by `dp_cgan_gpu.py --check`.
+Trains nothing: it times updates, and holds what the proof assumes of the arithmetic against the
+device (rows of a batch do not touch each other; sums of integers are exact).
+
+    python -m benchmarks.dp_cgan_check --device cuda [--recipe dp-cgan-mnist]
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from analyst.recipes import Recipe
+from analyst.recipes import Recipe, load_recipe
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.divergences.device import choose_device, compute_device
@@ -138,3 +144,20 @@ def speed(mechanism: DpCgan, num_steps: int = 5) -> dict[str, float]:
         "sampling_seconds": round(sampling, 4),
         "parameters": dp_critic_shape(mechanism.spec, SPACE).num_parameters,
     }
+
+
+def main() -> int:
+    """Check a device; return 1 if its arithmetic is not as assumed."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--recipe", default="dp-cgan-mnist", metavar="NAME|FILE.toml")
+    parser.add_argument("--device", default="cpu")
+    arguments = parser.parse_args()
+    row = check(load_recipe(arguments.recipe, {}), arguments.device)
+    print(json.dumps(row), flush=True)
+    return 0 if row["exact"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
@@ -16,13 +17,18 @@ from analyst.evaluation.choices import (
     PAPER_CLASSIFIERS,
     SUITE_CLASSIFIERS,
     Classifier,
+    Features,
     Suite,
 )
 from analyst.new_file import check_output
 
+if TYPE_CHECKING:
+    from analyst.evaluation.classifier import Report
+
 app = typer.Typer()
 
 NO_PUBLIC = "no nearest-neighbour check: give --public FILE.npz, real images that are public"
+ONE_CLASS = "the synthetic images have one class, so there is nothing to classify"
 _REPORT = "Report"
 
 
@@ -42,9 +48,14 @@ class Evaluated:
     suite: Suite = option(
         "What 'all' means: the papers' three classifiers, or GS-WGAN's thirteen.", default="papers"
     )
-    inception_weights: Path | None = option(
-        "InceptionV3 as TorchScript, for FID and inception score.", "FILE.pt"
+    features: Features = option(
+        "Of FID and inception score: a LeNet that learns on public images, or Inception too.",
+        default="lenet",
     )
+    inception_weights: Path | None = option(
+        "InceptionV3 as TorchScript [~/.cache/weir/inception-2015-12-05.pt].", "FILE.pt"
+    )
+    inception_sha256: str | None = option("Of another such file that you trust.", "HEX")
     seed: int = option("Of classifiers that draw.", "N", default=0)
     device: str = option("Torch device of networks.", "NAME", default="cpu")
     out: Path | None = option("Write HTML, PNG and JSON here.", "DIR", group=_REPORT)
@@ -85,7 +96,7 @@ def evaluate(task: Task, options: Evaluated) -> None:
     from analyst.evaluation.assess import assess
     from analyst.evaluation.classifier import evaluate as measure
     from analyst.evaluation.image_file import load_images
-    from analyst.evaluation.inception import NO_WEIGHTS, Inception
+    from analyst.evaluation.inception import NO_WEIGHTS, SHA256, Inception, weights_file
     from analyst.evaluation.result import Evaluation, evaluation_json, load_point, save_evaluation
     from analyst.evaluation.run_folder import check_made_by, read_run_folder
 
@@ -103,21 +114,23 @@ def evaluate(task: Task, options: Evaluated) -> None:
     if options.run is not None:
         check_made_by(synthetic, options.run)
     others = [load_point(path) for path in options.compare or ()]
-    weights, inception = options.inception_weights, None
-    if weights is not None:
-        inception = Inception(weights, device=options.device)
+    inception = None
+    if options.features == "inception" or options.inception_weights is not None:
+        path, digest = weights_file(options.inception_weights), options.inception_sha256 or SHA256
+        inception = Inception(path, sha256=digest, device=options.device)
+        task.screen.say(f"Inception weights: {path}")
     reports = []
-    for name in _classifiers(options):
+    one_class = options.classifier == "all" and len(set(synthetic.labels.tolist())) < 2
+    for name in () if one_class else _classifiers(options):
         report = measure(synthetic, test, name, seed=options.seed, device=options.device)
         task.screen.show(report.table() + "\n")
         reports.append(report)
     assessment, notes = None, []
     if options.classifier == "all":
         assessment = assess(synthetic, test, public, inception=inception, device=options.device)
-        notes = [NO_WEIGHTS] * (inception is None) + [NO_PUBLIC] * (public is None)
-        mean = sum(report.accuracy for report in reports) / len(reports)
-        summary = f"mean accuracy of {len(reports)} classifiers: {100 * mean:.1f}%"
-        task.screen.show("\n".join([summary, *assessment.lines(), *notes]))
+        notes = [ONE_CLASS] * one_class
+        notes += [NO_WEIGHTS] * (inception is None) + [NO_PUBLIC] * (public is None)
+        task.screen.show("\n".join([*_mean(reports), *assessment.lines(), *notes]))
     evaluation = Evaluation(
         name=options.name or options.synthetic.stem,
         num_synthetic=len(synthetic.labels),
@@ -137,6 +150,12 @@ def evaluate(task: Task, options: Evaluated) -> None:
 
     inputs = ReportInputs(synthetic=synthetic, public=public, run=run, others=others, notes=notes)
     task.screen.show(f"\nwrote {write_report(options.out, evaluation, inputs, force=force)}")
+
+
+def _mean(reports: Sequence[Report]) -> Iterator[str]:
+    if reports:
+        mean = sum(report.accuracy for report in reports) / len(reports)
+        yield f"mean accuracy of {len(reports)} classifiers: {100 * mean:.1f}%"
 
 
 def _classifiers(options: Evaluated) -> tuple[Classifier, ...]:

@@ -30,10 +30,11 @@ def sample(  # noqa: PLR0913 - one parameter an option
     force: Force = False,
     seed: int = option("Of labels and latents.", "N", default=0),
     weights: Literal["ema", "generator"] = option("Averaged or last weights.", default="ema"),
+    step: int | None = option("Updates of a kept checkpoint [the newest].", "N", min=0),
     curator: Unused,  # noqa: ARG001
     credentials: Unused,  # noqa: ARG001
 ) -> None:
-    """Images from a run's newest checkpoint; free.
+    """Images from a run's newest checkpoint, or an earlier one that was kept; free.
 
     Raises:
         ImageFileError: If the name is of another format.
@@ -46,7 +47,7 @@ def sample(  # noqa: PLR0913 - one parameter an option
     from analyst.training.grid import save_grid
 
     check_output(out, force=force)
-    data = sample_run(out_of, count, seed=seed, weights=weights)
+    data = sample_run(out_of, count, seed=seed, weights=weights, step=step)
     if out.suffix == ".npz":
         save_images(out, data, force=force)
     else:

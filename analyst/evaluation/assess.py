@@ -1,7 +1,7 @@
 """Everything that is measured of a synthetic set beside classifiers: distances and neighbours.
 
 Only synthetic and public images enter. Features are learned on the public set if there is one, else
-on every other test image, and then the distance is to the rest.
+on every other test image, and then the distance is to the rest. A set of one class teaches none.
 """
 
 from __future__ import annotations
@@ -13,17 +13,23 @@ from analyst.errors import EvaluationError
 from analyst.evaluation.distances import frechet_distance, inception_score
 from analyst.evaluation.image_file import LabelledImages
 from analyst.evaluation.inception import Inception
-from analyst.evaluation.lenet import is_small_and_grey, lenet_features, train_lenet
+from analyst.evaluation.lenet import (
+    is_small_and_grey,
+    lenet_features,
+    lenet_probabilities,
+    train_lenet,
+)
 from analyst.evaluation.neighbours import Coverage, NeighbourCheck, Rows, check_neighbours, cover
 
 _LEAST_TEST = 12  # so that half of them are more than the neighbours that coverage needs
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LenetDistance:
-    """A Frechet distance of LeNet features; comparable within one report only."""
+class LenetMeasures:
+    """Frechet distance and inception score by a LeNet; comparable within one report only."""
 
     distance: float
+    score: float
     learned_on: Literal["the public set", "every other test image"]
 
 
@@ -39,7 +45,7 @@ class InceptionMeasures:
 class Assessment:
     """What was measured; None where something needed was not given."""
 
-    lenet: LenetDistance | None
+    lenet: LenetMeasures | None
     inception: InceptionMeasures | None
     coverage: Coverage
     covered_in: Literal["LeNet features", "pixels"]
@@ -50,8 +56,9 @@ class Assessment:
         lines = []
         if self.lenet is not None:
             lines.append(
-                f"LeNet-feature FID: {self.lenet.distance:.2f} (features learned on "
-                f"{self.lenet.learned_on}; comparable within this report only)"
+                f"LeNet-feature FID: {self.lenet.distance:.2f}, inception score by LeNet: "
+                f"{self.lenet.score:.2f} (learned on {self.lenet.learned_on}; comparable within "
+                "this report only)"
             )
         if self.inception is not None:
             lines.append(f"FID: {self.inception.fid:.2f}")
@@ -94,12 +101,13 @@ def assess(
     _check(synthetic, test, public)
     lenet = None
     synthetic_rows, real_rows = _flat(synthetic), _flat(test)
-    if is_small_and_grey(test):
-        learned_on, compared = (public, test) if public is not None else _halves(test)
+    learned_on, compared = (public, test) if public is not None else _halves(test)
+    if is_small_and_grey(test) and len(set(learned_on.labels.tolist())) > 1:
         model = train_lenet(learned_on, device=device)
         synthetic_rows, real_rows = (lenet_features(model, one) for one in (synthetic, compared))
-        lenet = LenetDistance(
+        lenet = LenetMeasures(
             distance=frechet_distance(synthetic_rows, real_rows),
+            score=inception_score(lenet_probabilities(model, synthetic)),
             learned_on="every other test image" if public is None else "the public set",
         )
     return Assessment(

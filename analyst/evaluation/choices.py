@@ -25,5 +25,6 @@ SUITE_CLASSIFIERS: tuple[Classifier, ...] = (
     *(name for name in get_args(Flat) if name != "logistic"),
 )
 Suite = Literal["papers", "gs-wgan"]
+Features = Literal["lenet", "inception"]
 Format = Literal["npz", "folder", "idx"]
 EXTRA = "Install the extra: pip install 'weir-dp[evaluation]'."

@@ -9,6 +9,7 @@ Shapes: N rows, H height, W width, D features.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import final
 
 import numpy as np
@@ -91,10 +92,23 @@ def train_lenet(public: LabelledImages, *, device: str = "cpu") -> LeNet:
 @torch.no_grad()
 def lenet_features(model: LeNet, data: LabelledImages) -> npt.NDArray[np.float32]:
     """Return the features [N, 84] of images of one channel."""
+    return _rows(model, data, model.features)
+
+
+@torch.no_grad()
+def lenet_probabilities(model: LeNet, data: LabelledImages) -> npt.NDArray[np.float32]:
+    """Return the class probabilities [N, K] of images of one channel."""
+    return _rows(model, data, lambda images: model(images).softmax(dim=1))
+
+
+def _rows(
+    model: LeNet, data: LabelledImages, of: Callable[[Tensor], Tensor]
+) -> npt.NDArray[np.float32]:
     device = str(next(model.parameters()).device)
     chunks = torch.split(torch.from_numpy(data.images), _AT_ONCE)
-    features = torch.cat([model.features(_scaled(chunk, device)).cpu() for chunk in chunks])
-    found: npt.NDArray[np.float32] = features.numpy()
+    found: npt.NDArray[np.float32] = torch.cat(
+        [of(_scaled(chunk, device)).cpu() for chunk in chunks]
+    ).numpy()
     return found
 
 

@@ -1,4 +1,4 @@
-"""Sample from a run's newest checkpoint: post-processing, so it costs nothing."""
+"""Sample from a checkpoint of a run: post-processing, so it costs nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,13 @@ Weights = Literal["ema", "generator"]
 
 
 def sample_run(
-    directory: Path, count: int, *, seed: int, weights: Weights, device: str = "cpu"
+    directory: Path,
+    count: int,
+    *,
+    seed: int,
+    weights: Weights,
+    device: str = "cpu",
+    step: int | None = None,
 ) -> LabelledImages:
     """Generate images with balanced labels.
 
@@ -30,11 +36,12 @@ def sample_run(
         seed: Of labels and latents.
         weights: "ema" for the averages, "generator" for the last weights.
         device: Torch device of the generator.
+        step: Updates of a kept checkpoint; by default the newest.
 
     Returns:
         Bytes [N, C, H, W], labels [N], the names of the data set's classes, and the run.
     """
-    tensors, manifest = read_run(directory)
+    tensors, manifest = read_run(directory, num_updates=step)
     recipe = recipe_from_dict(manifest.recipe, origin=f"the recipe in {directory}")
     shape = image_shape(manifest.dataset)
     randomness = torch.Generator().manual_seed(seed)

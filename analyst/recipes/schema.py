@@ -62,6 +62,9 @@ class SessionConfig:
         Field(description="whether a graphics card replays whole steps: faster if they are short"),
     ] = False
     checkpoint_every: Annotated[int, Field(ge=1, description="updates between checkpoints")] = 500
+    keep_checkpoints: Annotated[
+        int, Field(ge=2, description="how many of the newest are kept, to sample from")
+    ] = 2
     sample_every: Annotated[int, Field(ge=1, description="updates between sample grids")] = 1000
     metrics_every: Annotated[int, Field(ge=1, description="updates between metric lines")] = 20
     grid_columns: Annotated[int, Field(ge=1, le=100, description="images per class in a grid")] = 10

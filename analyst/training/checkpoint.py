@@ -122,13 +122,17 @@ class CheckpointStore:
         """Return whether there is a checkpoint to load."""
         return bool(self._manifests())
 
-    def load(self) -> tuple[dict[str, Tensor], Manifest]:
-        """Read and verify the newest checkpoint.
+    def kept(self) -> list[int]:
+        """Return after how many updates the checkpoints were written, oldest first."""
+        return [int(path.stem.removeprefix(_STEM)) for path in self._manifests()]
+
+    def load(self, num_updates: int | None = None) -> tuple[dict[str, Tensor], Manifest]:
+        """Read and verify the checkpoint after so many updates, by default the newest.
 
         Raises:
-            CheckpointError: If there is none, or the newest is damaged.
+            CheckpointError: If there is none, or it is damaged.
         """
-        return self._newest(_read)
+        return self._chosen(num_updates, _read)
 
     def manifest(self) -> Manifest:
         """Read what the newest checkpoint says of itself, without its tensors.
@@ -136,21 +140,28 @@ class CheckpointStore:
         Raises:
             CheckpointError: If there is none, or the newest says nothing that can be read.
         """
-        return self._newest(lambda path: _read_file(path).manifest)
+        return self._chosen(None, lambda path: _read_file(path).manifest)
 
-    def _newest(self, read: Callable[[Path], _Read]) -> _Read:
+    def _chosen(self, num_updates: int | None, read: Callable[[Path], _Read]) -> _Read:
         manifests = self._manifests()
         if not manifests:
             message = f"there is no checkpoint in {self.directory}"
             raise CheckpointError(message, "Check the run's folder, or start without --resume.")
-        newest = manifests[-1]
+        if num_updates is not None:
+            kept = self.kept()
+            if num_updates not in kept:
+                message = f"no checkpoint after {num_updates:,} updates is in {self.directory}"
+                known = ", ".join(map(str, kept))
+                raise CheckpointError(message, f"Kept are {known}; see session.keep_checkpoints.")
+            manifests = manifests[: kept.index(num_updates) + 1]
+        chosen = manifests[-1]
         try:
-            return read(newest)
+            return read(chosen)
         except OSError as error:
-            raise CheckpointError(*explain_os_error(error, str(newest))) from None
+            raise CheckpointError(*explain_os_error(error, str(chosen))) from None
         except (ValueError, KeyError, TypeError, SafetensorError) as error:
-            message = f"checkpoint {newest} is damaged: {error}"
-            raise CheckpointError(message, _remedy(newest, manifests[:-1])) from None
+            message = f"checkpoint {chosen} is damaged: {error}"
+            raise CheckpointError(message, _remedy(chosen, manifests[:-1])) from None
 
     def _manifests(self) -> list[Path]:
         return sorted(self.directory.glob(f"{_STEM}*.json"))
@@ -170,9 +181,9 @@ class CheckpointStore:
                 path.unlink()
 
 
-def checkpoint_store(out: Path) -> CheckpointStore:
-    """Return the checkpoints of an output directory."""
-    return CheckpointStore(out / "checkpoints")
+def checkpoint_store(out: Path, *, keep: int = 2) -> CheckpointStore:
+    """Return the checkpoints of an output directory; a new one drops those beyond `keep`."""
+    return CheckpointStore(out / "checkpoints", keep=keep)
 
 
 def check_no_run(out: Path) -> None:
@@ -186,17 +197,22 @@ def check_no_run(out: Path) -> None:
         raise CheckpointError(message, "Add --resume to go on with it, or choose another --out.")
 
 
-def read_run(out: Path) -> tuple[dict[str, Tensor], Manifest]:
-    """Read the newest checkpoint of a run that is not to go on.
+def read_run(out: Path, *, num_updates: int | None = None) -> tuple[dict[str, Tensor], Manifest]:
+    """Read a checkpoint of a run that is not to go on.
+
+    Args:
+        out: The output directory.
+        num_updates: Of the checkpoint, one of those that were kept; by default the newest.
 
     Raises:
-        CheckpointError: If there is no run in the directory, or the checkpoint is damaged.
+        CheckpointError: If there is no run in the directory, no such checkpoint is kept, or it is
+            damaged.
     """
     store = checkpoint_store(out)
     if not store.exists():
         message = f"there is no run in {out}"
         raise CheckpointError(message, "Give the --out of the command that trained.")
-    return store.load()
+    return store.load(num_updates)
 
 
 @contextmanager

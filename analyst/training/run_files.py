@@ -1,6 +1,6 @@
 """What a run leaves on disk and on the screen, called once a step.
 
-OUT/checkpoints/        the newest two
+OUT/checkpoints/        the newest two, or as many as the recipe keeps
 OUT/metrics.jsonl       updates and events
 OUT/samples/step-*.png  of a generator: a row per class, always from the same latents
 OUT/certificate.json    of a closed run of one curator
@@ -97,6 +97,7 @@ class Trained:
     count: Callable[[Update], int]  # what the next two are multiples of
     metrics_every: int
     checkpoint_every: int
+    keep_checkpoints: int = 2
     grids: SampleGrids | None = None  # of a generator
 
 
@@ -140,7 +141,7 @@ class Outputs:
         self._trained = trained
         self._progress = progress
         self._budget: Budget | None = getattr(run, "budget", None)  # of one curator
-        self._store = checkpoint_store(out)
+        self._store = checkpoint_store(out, keep=trained.keep_checkpoints)
         self._metrics = MetricsFile(out / "metrics.jsonl")
 
     def opened(self) -> None:

@@ -207,6 +207,7 @@ class _Session:
             count=lambda update: update.num_updates,
             metrics_every=recipe.session.metrics_every,
             checkpoint_every=recipe.session.checkpoint_every,
+            keep_checkpoints=recipe.session.keep_checkpoints,
             grids=self._grids,
         )
         self.outputs = Outputs(out, run, trained, progress)

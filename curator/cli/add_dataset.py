@@ -64,6 +64,49 @@ def check(
         raise SourceError(msg)
 
 
+@command(
+    app,
+    "dataset convert photos --labels labels.csv --classes cat,dog --image-shape 3x32x32 \\\n"
+    "      --convert rgb --resize crop --out test.npz",
+)
+def convert(  # noqa: PLR0913 - one parameter a group of options
+    task: Task,
+    *,
+    source: Source,
+    classes: str = option("Names in order.", "A,B", needed=True),
+    image_shape: str = option("Such as 3x32x32.", "CxHxW", needed=True),
+    out: Path = option("Where to write.", "FILE.npz", needed=True),
+    force: bool = flag("--force", "Replace a file that exists."),
+    reading: Reading,
+) -> None:
+    """Write PUBLIC images as 'dataset add' would store private ones.
+
+    For a public test set that analysts evaluate with: the file is plain, and no budget protects
+    what is in it. Nothing is registered.
+
+    Raises:
+        UsageProblem: If the file is not to be an NPZ file.
+    """
+    import numpy as np
+
+    from curator.sources.ingest import ingest_source  # Pillow and scikit-learn
+    from curator.system.new_file import check_output, new_file
+
+    if out.suffix != ".npz":
+        msg = f"--out must end in .npz, not {out.name}"
+        raise UsageProblem(msg)
+    check_output(out, force=force)
+    options = reading.options(classes, image_shape)
+    with _interruptible("interrupted; nothing was written"):
+        images, _ = ingest_source(source, options, out.parent, progress_for(task.screen))
+        names = np.array(options.classes)
+        with new_file(out, replace=force, mode=0o666) as partial, partial.open("wb") as file:
+            np.savez_compressed(file, images=images.levels, labels=images.labels, classes=names)
+    count = len(images.labels)
+    task.screen.tell(f"wrote {count:,} images to {out}, which anyone who has it can see")
+    task.screen.answer({"out": str(out), "images": count})
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Choices:
     """How the budget is weighed, and what is refused."""

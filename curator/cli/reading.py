@@ -49,7 +49,11 @@ class Reading:
 
     SECTION: ClassVar = "Reading a folder of images (whatever is left out or changed is reported)"
 
-    labels: Path | None = option("Table path,label[,group]: .csv or .parquet.", "FILE")
+    labels: Path | None = option(
+        "Table path,label[,group]: .csv or .parquet; or of attributes as CelebA's: .txt.", "FILE"
+    )
+    attribute: str | None = option("The attribute that is the label, yes or no.", "NAME")
+    rows: str | None = option("Of the table's rows only these, from 1.", "FIRST-LAST")
     convert: Literal["none", "grey", "rgb"] = option(
         "Colours to grey levels or RGB.", default="none"
     )
@@ -107,6 +111,8 @@ class Reading:
             keys=keys,
             groups_key=self.groups_key,
             labels=self.labels,
+            attribute=self.attribute,
+            rows=None if self.rows is None else rows_of(self.rows),
             classes=None if classes is None else classes_of(classes),
             conversion=conversion,
             skip=self.other_files == "skip",
@@ -127,6 +133,19 @@ def shape_of(text: str) -> Shape:
         msg = "--image-shape must be CHANNELSxHEIGHTxWIDTH, such as 1x28x28"
         raise UsageProblem(msg)
     return parts[0], parts[1], parts[2]
+
+
+def rows_of(text: str) -> tuple[int, int]:
+    """Read FIRST-LAST.
+
+    Raises:
+        UsageProblem: If it is something else.
+    """
+    first, _, last = text.partition("-")
+    if not (first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last)):
+        msg = "--rows must be FIRST-LAST, counted from 1, such as 1-162770"
+        raise UsageProblem(msg)
+    return int(first), int(last)
 
 
 def classes_of(text: str) -> tuple[str, ...]:

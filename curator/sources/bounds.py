@@ -41,11 +41,11 @@ class Bounds:
         """Return what a declaration leaves room for; more would be refused after reading it.
 
         Args:
-            options: With the declared shape and number of images; without both, only what no
-                machine reads is refused.
+            options: With the declared shape and number of images; without both, or where images
+                are resized, only what no machine reads is refused.
         """
         shape, count = options.conversion.shape, options.max_images
-        if shape is None or count is None:
+        if shape is None or count is None or options.conversion.resize != "none":
             return cls()
         return cls(
             images=max(_FLOOR, count * math.prod(shape) * _WIDEST_NUMBER),

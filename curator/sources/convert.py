@@ -51,6 +51,17 @@ def convert(opened: OpenedImage, conversion: Conversion) -> Converted:
     return Converted(levels=np.ascontiguousarray(planes), done=done)
 
 
+def resized_levels(levels: npt.NDArray[np.uint8], conversion: Conversion) -> npt.NDArray[np.uint8]:
+    """Return levels (channels, height, width) of an array in the declared size.
+
+    No level is above or below those of the image, so that what is declared white stays so.
+    """
+    planes = [np.asarray(_resized(Image.fromarray(plane), conversion)) for plane in levels]
+    lowest = 0 if conversion.resize == "fit" else levels.min()  # bars are black
+    scaled: npt.NDArray[np.uint8] = np.stack(planes).clip(lowest, levels.max())
+    return scaled
+
+
 def _mode(opened: OpenedImage, conversion: Conversion) -> str:
     if conversion.channels is None:
         return "RGB" if opened.mode.startswith("RGB") else "L"

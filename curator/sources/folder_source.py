@@ -80,7 +80,7 @@ def ingest_folder(
 def _listing(root: Path, options: SourceOptions) -> Listing:
     if options.labels is None:
         return list_class_folders(root, options.classes, skip=options.skip)
-    return list_labelled(root, options.labels, options.classes)
+    return list_labelled(root, options, options.labels)
 
 
 def _decoded(

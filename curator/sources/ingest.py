@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from curator.data.images import LabelledImages
 from curator.sources.array_readers import holds_idx, read_source
 from curator.sources.bounds import Bounds
 from curator.sources.conversion import Conversion
+from curator.sources.convert import resized_levels
 from curator.sources.folder_source import ingest_folder, survey_folder
 from curator.sources.options import Progress, SourceOptions
 from curator.sources.preflight import labels_problem, shape_problem
@@ -29,7 +31,7 @@ def survey_source(source: str, options: SourceOptions, progress: Progress) -> Su
         SourceError: If it cannot be read at all.
     """
     if not is_image_folder(source, options):
-        return _survey_arrays(source, _arrays(source, options), options)
+        return _survey_arrays(source, *_arrays(source, options), options)
     return survey_folder(Path(source), options, progress)
 
 
@@ -48,8 +50,8 @@ def ingest_source(
         SourceError: If anything is refused; the text names the first files.
     """
     if not is_image_folder(source, options):
-        images = _arrays(source, options)
-        return images, _survey_arrays(source, images, options)
+        images, sizes = _arrays(source, options)
+        return images, _survey_arrays(source, images, sizes, options)
     return ingest_folder(Path(source), options, scratch, progress)
 
 
@@ -71,30 +73,47 @@ def is_image_folder(source: str, options: SourceOptions) -> bool:
             "folder takes labels and groups from --labels FILE (columns path,label,group)"
         )
         raise SourceError(msg)
-    plain = Conversion(shape=options.conversion.shape)
-    if not is_folder and (options.labels or options.skip or options.conversion != plain):
+    allowed = Conversion(shape=options.conversion.shape, resize=options.conversion.resize)
+    if not is_folder and (options.labels or options.skip or options.conversion != allowed):
         msg = (
-            f"{source}: not a folder of images: --labels, --other-files and the conversions are "
-            "for one"
+            f"{source}: not a folder of images: --labels, --other-files and the conversions but "
+            "--resize are for one"
         )
+        raise SourceError(msg)
+    if options.labels is None and (options.attribute or options.rows):
+        msg = f"{source}: --attribute and --rows are for a table that --labels names"
         raise SourceError(msg)
     return is_folder
 
 
-def _arrays(source: str, options: SourceOptions) -> LabelledImages:
-    return read_source(
+def _arrays(source: str, options: SourceOptions) -> tuple[LabelledImages, tuple[int, int]]:
+    """Return arrays in the declared size, if they may be resized, and width and height before."""
+    images = read_source(
         source, keys=options.keys, groups_key=options.groups_key, bounds=Bounds.of(options)
     )
+    shape, levels = options.conversion.shape, images.levels
+    _, _, height, width = levels.shape
+    is_asked = options.conversion.resize != "none" and shape is not None
+    if is_asked and shape is not None and shape[0] == levels.shape[1] and shape != levels.shape[1:]:
+        scaled = np.empty((len(levels), *shape), np.uint8)
+        for number, one in enumerate(levels):
+            scaled[number] = resized_levels(one, options.conversion)
+        images = replace(images, levels=scaled)
+    return images, (width, height)
 
 
-def _survey_arrays(source: str, images: LabelledImages, options: SourceOptions) -> Survey:
+def _survey_arrays(
+    source: str, images: LabelledImages, size: tuple[int, int], options: SourceOptions
+) -> Survey:
     """Count arrays; their labels are numbers, which the declared names follow if there are any."""
     declared = dict(enumerate(options.classes or ()))
     labels = [declared.get(label, str(label)) for label in images.labels.tolist()]
     found = [declared.get(label, str(label)) for label in np.unique(images.labels).tolist()]
     survey = Survey(source=source, classes=tuple(dict.fromkeys((*declared.values(), *found))))
     shape, want = images.levels.shape[1:], options.conversion.shape
-    survey.channels, survey.sizes[shape[2], shape[1]] = shape[0], len(labels)
+    survey.channels, survey.sizes[size] = shape[0], len(labels)
+    if size != (shape[2], shape[1]):
+        survey.conversions[f"resized by --resize {options.conversion.resize}"] = len(labels)
     survey.modes[f"{shape[0]} channels"] = len(labels)
     problem = shape_problem(shape, want)
     if problem is not None:

@@ -1,4 +1,4 @@
-"""A table of labels: path,label[,group] in CSV or Parquet, a row for each image.
+"""A table of labels, a row for each image: path,label[,group] in CSV or Parquet, or attributes.
 
 Rows count from 1 below the header. Nothing is inferred: every cell is text as written, and in
 Parquet also an integer.
@@ -7,17 +7,20 @@ Parquet also an integer.
 from __future__ import annotations
 
 import csv
+import itertools
 import os
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
 from curator.data.errors import SourceError
 from curator.data.group_names import GroupNames, is_hidden, natural_key, same_name, shown
+from curator.sources.attributes import ENDING, attribute_rows
 from curator.sources.conversion import ImageRefused
 from curator.sources.listing import TABLE_ENDINGS, Entry, Listing, check_inside
+from curator.sources.options import SourceOptions
 from curator.system.os_errors import in_words
 
 _NEEDED = ("path", "label")
@@ -28,14 +31,14 @@ _ROWS_AT_ONCE = 1 << 12  # a dictionary may make a few bytes many rows
 Row = dict[str, str | None]
 
 
-def list_labelled(root: Path, table: Path, classes: Sequence[str] | None) -> Listing:
+def list_labelled(root: Path, options: SourceOptions, table: Path) -> Listing:
     """List the images of a folder that a table names.
 
     Args:
         root: Paths in the table start here.
-        table: A .csv or .parquet file.
-        classes: Declared class names, which say the order; by default the table's labels, 2
-            before 10.
+        options: Declared class names, which say the order, by default the table's labels, 2 before
+            10; which attribute is the label; which rows are taken.
+        table: A .csv or .parquet file, or a .txt file of attributes.
 
     Returns:
         Each image with its label, and its group if there is such a column.
@@ -43,11 +46,13 @@ def list_labelled(root: Path, table: Path, classes: Sequence[str] | None) -> Lis
     Raises:
         SourceError: If the table cannot be read or has other columns.
     """
-    rows = list(_rows(table))
+    classes = options.classes
+    first, last = options.rows or (1, None)
+    rows = list(itertools.islice(_rows(table, options.attribute), first - 1, last))
     labels = {same_name(label) for row in rows if (label := row["label"])}
     listing = Listing(classes=tuple(map(same_name, classes or sorted(labels, key=natural_key))))
     seen, groups, refused = dict[Path, int](), GroupNames(), list[Row]()
-    for number, row in enumerate(rows, 1):
+    for number, row in enumerate(rows, first):
         name = f"row {number}, {shown(row['path'] or '(no path)')}"
         try:
             _check_group(groups, row, number)
@@ -132,18 +137,23 @@ def _leave_out(listing: Listing, root: Path, known: set[str]) -> None:
                 listing.left_out.append((shown_name, "not named in the table"))
 
 
-def _rows(table: Path) -> Iterator[Row]:
+def _rows(table: Path, attribute: str | None) -> Iterator[Row]:
     """Return the rows of a table.
 
     Raises:
         SourceError: If it cannot be read or has other columns.
     """
     csv_ending, parquet_ending = TABLE_ENDINGS
+    if table.suffix.lower() == ENDING:
+        return attribute_rows(table, attribute)
+    if attribute is not None:
+        msg = f"{table}: --attribute is for a .txt file of attributes"
+        raise SourceError(msg)
     if table.suffix.lower() == parquet_ending:
         return _parquet_rows(table)
     if table.suffix.lower() == csv_ending:
         return _csv_rows(table)
-    msg = f"{table}: --labels takes a .csv or a .parquet file"
+    msg = f"{table}: --labels takes a .csv or a .parquet file, or a .txt file of attributes"
     raise SourceError(msg)
 
 

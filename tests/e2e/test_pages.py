@@ -20,6 +20,7 @@ from PIL import Image
 
 from tests.documented import ROOT, pages
 from tests.e2e.forks import Forked, shell_functions
+from tests.fakes.inception import Pretender, saved
 
 pytestmark = pytest.mark.e2e
 
@@ -40,7 +41,19 @@ EXECUTED: dict[str, tuple[tuple[str, str], ...]] = {
         (r"(analyst evaluate [^\n]*)", r"\1 --classifier logistic"),
     ),
     "how-to/bring-your-data.md": (),
+    "how-to/celeba.md": (
+        (r"1-162770", "1-24"),
+        (r"182638-202599", "25-48"),
+        (r"(--recipe dp-sinkhorn-celeba32 --out)", r"--steps 2 --generator-width 4 \1"),
+        (r"--count 60000", "--count 40"),
+        (
+            r"--features inception",
+            ("--classifier all --features inception --inception-weights tiny.pt "
+            "--inception-sha256 $(sha256sum tiny.pt | cut -d' ' -f1)"),
+        ),
+    ),
     "how-to/evaluate.md": (
+        (r"--step 4000", "--step 0"),
         (r"--count 60000", "--count 40"),
         (r"(analyst evaluate [^\n]*)", r"\1 --classifier logistic"),
         (r"--suite gs-wgan ", ""),
@@ -129,6 +142,19 @@ def _materials(folder: Path) -> None:
         file = folder / "photos" / ("cat" if number % 2 else "dog") / f"{number}.png"
         file.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(draw.integers(0, 256, (40, 36, 3), np.uint8)).save(file)
+    _faces(folder, draw)
+
+
+def _faces(folder: Path, draw: np.random.Generator) -> None:
+    """Write a stand-in for CelebA, and a file that is called as Inception's is."""
+    (folder / "img_align_celeba").mkdir()
+    lines = ["48", "Male Smiling"]
+    for number in range(1, 49):
+        image = Image.fromarray(draw.integers(0, 256, (218, 178, 3), np.uint8))
+        image.save(folder / "img_align_celeba" / f"{number:06d}.jpg")
+        lines.append(f"{number:06d}.jpg {'1' if number % 2 else '-1'} -1")
+    (folder / "list_attr_celeba.txt").write_text("\n".join(lines) + "\n")
+    saved(Pretender(), folder / "tiny.pt")
 
 
 @pytest.fixture(scope="module")

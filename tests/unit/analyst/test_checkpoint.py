@@ -53,6 +53,18 @@ def test_two_are_kept_and_nothing_else_lies_around(store: CheckpointStore) -> No
     assert store.load()[0]["x"].tolist() == [0, 0, 0]
 
 
+def test_as_many_are_kept_as_asked_and_each_can_be_loaded(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path, keep=3)
+    for number in range(1, 6):
+        store.save({"x": torch.full((1,), float(number))}, _manifest(number))
+    assert store.kept() == [3, 4, 5]
+    assert store.load(4)[0]["x"].tolist() == [4.0]
+    assert store.load()[1].num_updates == 5
+    with pytest.raises(CheckpointError, match="no checkpoint after 2 updates") as caught:
+        store.load(2)
+    assert "Kept are 3, 4, 5" in caught.value.remedy
+
+
 @pytest.mark.parametrize(
     ("pattern", "damage"),
     [

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-import warnings
+import hashlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,13 +11,14 @@ from torch import Tensor, nn
 from analyst.errors import EvaluationError
 from analyst.evaluation.assess import assess
 from analyst.evaluation.image_file import LabelledImages
-from analyst.evaluation.inception import Inception
+from analyst.evaluation.inception import Inception, weights_file
 from analyst.evaluation.lenet import (
     NUM_FEATURES,
     is_small_and_grey,
     lenet_features,
     train_lenet,
 )
+from tests.fakes.inception import Pretender, saved
 
 
 def _bars(num: int, seed: int, *, channels: int = 1, noise: int = 60) -> LabelledImages:
@@ -108,19 +108,6 @@ def test_colours_are_covered_in_pixels() -> None:
     assert found.covered_in == "pixels"
 
 
-class Pretender(nn.Module):
-    """Mean and contrast as features, three classes by the brightest third."""
-
-    def forward(
-        self, images: Tensor, return_features: bool = False, no_output_bias: bool = False
-    ) -> Tensor:
-        pixels = images.float()
-        if return_features:
-            return torch.stack([pixels.mean((1, 2, 3)), pixels.flatten(1).std(1)], 1)
-        columns = pixels[:, :, :, :6].mean((1, 2)).reshape(-1, 3, 2).sum(2)
-        return (columns * 10).softmax(1) if no_output_bias else columns
-
-
 class Flat(nn.Module):
     def forward(
         self, images: Tensor, return_features: bool = False, no_output_bias: bool = False
@@ -128,16 +115,36 @@ class Flat(nn.Module):
         return images.float().mean()
 
 
-def _saved(module: nn.Module, path: Path) -> Path:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        scripted: Any = torch.jit.script(module)
-        scripted.save(str(path))
-    return path
+def _trusted(path: Path) -> Inception:
+    return Inception(path, sha256=hashlib.sha256(path.read_bytes()).hexdigest().upper())
+
+
+def test_a_file_that_nobody_vouches_for_is_not_run(tmp_path: Path) -> None:
+    path = saved(Pretender(), tmp_path / "pretender.pt")
+    with pytest.raises(EvaluationError, match="has the SHA-256"):
+        Inception(path)
+    with pytest.raises(EvaluationError, match="cannot read the Inception weights") as error:
+        Inception(tmp_path / "missing.pt")
+    assert "inception-2015-12-05.pt" in error.value.remedy
+
+
+def test_the_weights_lie_in_the_cache_unless_another_place_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    assert weights_file(None) == tmp_path / ".cache" / "weir" / "inception-2015-12-05.pt"
+    assert weights_file(tmp_path / "x.pt") == tmp_path / "x.pt"
+
+
+def test_one_class_teaches_no_features(tmp_path: Path) -> None:
+    one = LabelledImages(_bars(30, 1).images, np.zeros(30, np.int64))
+    found = assess(_bars(30, 0), one, None)
+    assert (found.lenet, found.covered_in) == (None, "pixels")
+    assert assess(one, _bars(30, 0), None).lenet is not None  # of one class, against several
 
 
 def test_a_torchscript_file_gives_fid_and_inception_score(tmp_path: Path) -> None:
-    inception = Inception(_saved(Pretender(), tmp_path / "pretender.pt"))
+    inception = _trusted(saved(Pretender(), tmp_path / "pretender.pt"))
     found = assess(_bars(30, 0), _bars(30, 1), None, inception=inception)
     assert found.inception is not None
     assert found.inception.fid < 5
@@ -148,13 +155,12 @@ def test_a_torchscript_file_gives_fid_and_inception_score(tmp_path: Path) -> Non
 
 def test_other_inception_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "no.pt").write_bytes(b"nothing")
-    for name in ("no.pt", "missing.pt"):
-        with pytest.raises(EvaluationError, match=rf"cannot load .*{name}"):
-            Inception(tmp_path / name)
-    flat = Inception(_saved(Flat(), tmp_path / "flat.pt"))
+    with pytest.raises(EvaluationError, match=r"cannot load .*no\.pt"):
+        _trusted(tmp_path / "no.pt")
+    flat = _trusted(saved(Flat(), tmp_path / "flat.pt"))
     with pytest.raises(EvaluationError, match=r"returned \(\) for 3 images"):
         flat.features(_bars(3, 0))
-    plain = Inception(_saved(nn.Identity(), tmp_path / "plain.pt"))
+    plain = _trusted(saved(nn.Identity(), tmp_path / "plain.pt"))
     with pytest.raises(EvaluationError, match="failed"):
         plain.features(_bars(3, 0))
     with pytest.raises(EvaluationError, match="1 or 3 channels"):

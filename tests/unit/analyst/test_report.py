@@ -107,7 +107,7 @@ def test_a_full_report_is_one_file(tmp_path: Path, capsys: pytest.CaptureFixture
     text = capsys.readouterr().out
     assert "LeNet-feature FID" in text
     assert "mean accuracy of 3 classifiers: " in text
-    assert "--inception-weights FILE" in text
+    assert "--features inception" in text
 
     page = (tmp_path / "b" / "report.html").read_text()
     assert not EXTERNAL.search(page)
@@ -196,18 +196,41 @@ def test_metrics_are_read_up_to_the_last_whole_line(tmp_path: Path) -> None:
     assert (folder.privacy.epsilon, folder.privacy.delta) == (2.5, 1e-5)
 
 
+def test_one_class_is_measured_without_classifiers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    images = np.random.default_rng(0).integers(0, 60, (40, 1, 8, 8), dtype=np.uint8)
+    one = tmp_path / "one.npz"
+    save_images(one, LabelledImages(images, np.zeros(40, np.int64)))
+    test = _images(tmp_path / "t.npz", 1)
+    argv = ["evaluate", str(one), "--test", str(test), "--out", str(tmp_path / "report")]
+    assert main(argv) == ExitCode.OK
+    text = capsys.readouterr().out
+    assert "one class, so there is nothing to classify" in text
+    assert "density" in text
+    written = json.loads((tmp_path / "report" / "evaluation.json").read_text())
+    assert written["reports"] == []
+    assert main([*argv[:4], "--classifier", "logistic"]) == ExitCode.FILES
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
         (["--run", "nowhere"], "nowhere is not the directory of a run"),
         (["--compare", "no.json"], "no.json is not an evaluation"),
-        (["--inception-weights", "no.pt"], "cannot load no.pt"),
+        (["--inception-weights", "no.pt"], "cannot read the Inception weights no.pt"),
+        (["--features", "inception"], "cannot read the Inception weights"),
         (["--device", "abacus"], "cannot use the device 'abacus'"),
     ],
 )
 def test_mistakes_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], text: str
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    text: str,
 ) -> None:
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
     assert _evaluate(tmp_path, "e", *options) == ExitCode.FILES
     captured = capsys.readouterr()
     assert text in captured.err

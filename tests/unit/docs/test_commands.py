@@ -34,6 +34,7 @@ OTHERS = {
     "export": "sets what tests/unit/curator/ledger/test_postgres.py sets",
     "deploy/sbom.sh": "needs the images: tests/unit/deploy/test_sbom.py runs its program",
     "git": "a contributor's own repository",
+    "python": "a benchmark of a clone: tests/unit/benchmarks and tests/e2e/test_papers.py run them",
     "tar": "copies files",
     "mkdocs": "tests/unit/docs/test_site.py builds the site where the extra is installed",
 }

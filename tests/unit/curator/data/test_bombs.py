@@ -181,4 +181,4 @@ def test_a_label_table_without_end_is_refused(tmp_path: Path, name: str) -> None
     table = tmp_path / name
     table.symlink_to("/dev/zero")
     with pytest.raises(SourceError, match=r"l\.(csv|parquet)"):
-        list_labelled(tmp_path, table, None)
+        list_labelled(tmp_path, SourceOptions(), table)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.papers.cgan import PublishedCgan, cgan_bounds
-from benchmarks.papers.settings import read_setting
-from benchmarks.papers.words import setting_lines
+from benchmarks.papers.accounting.cgan import PublishedCgan, cgan_bounds
+from benchmarks.papers.accounting.settings import read_setting
+from benchmarks.papers.accounting.words import setting_lines
 
 PARAMETERS: dict[str, Any] = {
     "sampling_rate": 600 / 60000,

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from benchmarks.papers.claims import CLAIMS, Claim
-from benchmarks.papers.sliced_bounds import (
+from benchmarks.papers.accounting.claims import CLAIMS, Claim
+from benchmarks.papers.accounting.sliced_bounds import (
     bernstein_square,
     central_limit_square,
     paper_bounds,

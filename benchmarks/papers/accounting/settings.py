@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from benchmarks.papers.cgan import PublishedCgan
-from benchmarks.papers.hidden_critic import HiddenCritic
-from benchmarks.papers.votes import PublishedVotes
+from benchmarks.papers.accounting.cgan import PublishedCgan
+from benchmarks.papers.accounting.hidden_critic import HiddenCritic
+from benchmarks.papers.accounting.votes import PublishedVotes
 from curator.accounting.events.base import PrivacyEvent
 from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.events.hidden_part import HiddenPartEvent

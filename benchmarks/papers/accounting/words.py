@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from benchmarks.papers.cgan import CganBounds, PublishedCgan, cgan_bounds
-from benchmarks.papers.claims import Claim, claims_about
-from benchmarks.papers.hidden_critic import HiddenCritic, HiddenCriticBounds, hidden_critic_bounds
-from benchmarks.papers.settings import Setting
-from benchmarks.papers.sliced_bounds import PaperBounds, paper_bounds
-from benchmarks.papers.votes import PublishedVotes, afforded_votes, votes_lines
+from benchmarks.papers.accounting.cgan import CganBounds, PublishedCgan, cgan_bounds
+from benchmarks.papers.accounting.claims import Claim, claims_about
+from benchmarks.papers.accounting.hidden_critic import (
+    HiddenCritic,
+    HiddenCriticBounds,
+    hidden_critic_bounds,
+)
+from benchmarks.papers.accounting.settings import Setting
+from benchmarks.papers.accounting.sliced_bounds import PaperBounds, paper_bounds
+from benchmarks.papers.accounting.votes import PublishedVotes, afforded_votes, votes_lines
 from curator.accounting.epsilon_alone import pld_epsilon, renyi_epsilon
 from curator.accounting.events.sliced_gaussian import SampledSlicedGaussianEvent
 from curator.accounting.explain import explain, explain_lines

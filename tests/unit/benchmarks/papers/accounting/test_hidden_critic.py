@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.papers.hidden_critic import HiddenCritic, hidden_critic_bounds
-from benchmarks.papers.settings import read_setting
-from benchmarks.papers.words import setting_lines
+from benchmarks.papers.accounting.hidden_critic import HiddenCritic, hidden_critic_bounds
+from benchmarks.papers.accounting.settings import read_setting
+from benchmarks.papers.accounting.words import setting_lines
 from curator.accounting.epsilon_alone import pld_epsilon
 from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.events.sampled_gaussian import SampledGaussianEvent

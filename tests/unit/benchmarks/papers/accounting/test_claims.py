@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.papers.claims import CLAIMS
-from benchmarks.papers.settings import read_setting
-from benchmarks.papers.words import setting_lines
+from benchmarks.papers.accounting.claims import CLAIMS
+from benchmarks.papers.accounting.settings import read_setting
+from benchmarks.papers.accounting.words import setting_lines
 
 BUDGET = {"epsilon": 10.0, "delta": 1e-5}
 

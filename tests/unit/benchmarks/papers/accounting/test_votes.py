@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from scipy.stats import norm
 
-from benchmarks.papers.settings import read_setting
-from benchmarks.papers.votes import PublishedVotes, afforded_votes, gaussian_mu
-from benchmarks.papers.words import setting_lines
+from benchmarks.papers.accounting.settings import read_setting
+from benchmarks.papers.accounting.votes import PublishedVotes, afforded_votes, gaussian_mu
+from benchmarks.papers.accounting.words import setting_lines
 from curator.accounting.epsilon_alone import pld_epsilon
 from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.explain import explain

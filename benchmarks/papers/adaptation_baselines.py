@@ -238,7 +238,8 @@ def private_adversarial(
             (value * noised[f"extractor.{name}"]).sum()
             for name, value in extractor.named_parameters()
         )
-        return -weight * (cross_entropy(discriminator(ours), zeros) + reversed_)
+        loss: Tensor = -weight * (cross_entropy(discriminator(ours), zeros) + reversed_)
+        return loss
 
     return penalty
 

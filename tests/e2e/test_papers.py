@@ -1,0 +1,63 @@
+"""The papers' rows: through a real barrier, stopped in time, gone on with, and made once."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+pytestmark = pytest.mark.e2e
+
+
+def _try(out: Path, *options: str, recipe: str = "embedding-digits") -> Any:
+    command = [
+        *(sys.executable, "-m", "benchmarks.papers", "try", recipe, "--out", str(out)),
+        *("--count", "100", "--classifiers", "logistic"),
+        *("--set", "training.steps=30", "--set", "session.checkpoint_every=5"),
+    ]
+    return subprocess.run(
+        [*command, *options], cwd=ROOT, capture_output=True, text=True, timeout=250, check=False
+    )
+
+
+def _rows(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out / "papers.jsonl").read_text().splitlines()]
+
+
+def test_nothing_is_begun_without_time(tmp_path: Path) -> None:
+    done = _try(tmp_path, "--minutes", "0")
+    assert done.returncode == 3, done.stderr
+    assert "the same command goes on" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_row_is_made_once(tmp_path: Path) -> None:
+    done = _try(tmp_path)
+    assert done.returncode == 0, done.stderr
+    (row,) = _rows(tmp_path)
+    assert 0 < row["epsilon"] < 10
+    assert 10 < row["values"]["logistic"] <= 100
+    assert {"paper", "cell", "seed", "seconds", "command", "date", "processor"} <= row.keys()
+    (grid,) = (tmp_path / "grids").glob("*.png")
+    assert grid.stat().st_size > 0
+    assert not list((tmp_path / "work").iterdir())
+
+    skipped = _try(tmp_path, "--minutes", "0")
+    assert skipped.returncode == 0, skipped.stderr
+    assert "skipped" in skipped.stderr
+    assert len(_rows(tmp_path)) == 1
+
+
+def test_noise_is_calibrated_and_what_is_unfinished_goes_on(tmp_path: Path) -> None:
+    """A cell that lost its row goes on from what is there, and charges nothing again."""
+    first = _try(tmp_path, "--calibrated", recipe="dp-sinkhorn-digits")
+    assert first.returncode == 0, first.stderr
+    (row,) = _rows(tmp_path)
+    assert 9.99 < row["epsilon"] <= 10  # the least noise for the steps
+    assert row["details"]["steps"] == 30
