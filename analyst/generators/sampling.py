@@ -64,8 +64,6 @@ def balanced_labels(num_rows: int, num_classes: int, generator: torch.Generator)
     Returns:
         Labels [N], int64.
     """
-    import torch  # here: recipes are read without it
-
     whole = torch.arange(num_classes).repeat(num_rows // num_classes)
     rest = torch.randperm(num_classes, generator=generator)[: num_rows % num_classes]
     labels_N = torch.cat([whole, rest])

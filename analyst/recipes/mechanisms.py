@@ -29,7 +29,6 @@ from typing import (
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
 from analyst.errors import RecipeError
-from analyst.generators.sampling import balanced_labels
 from analyst.recipes.json_schema import read_data, type_of
 
 if TYPE_CHECKING:
@@ -171,6 +170,8 @@ class MechanismConfig(BaseModel):
     def draw_labels(self, num_classes: int, generator: torch.Generator) -> Tensor:
         """Return labels [N] of a step, balanced; further rows repeat the first labels."""
         import torch  # here: recipes are read without it
+
+        from analyst.generators.sampling import balanced_labels
 
         stated = dict(self)
         if "images_per_class" in stated:

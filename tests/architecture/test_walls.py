@@ -79,7 +79,7 @@ def test_no_assertion_guards_production_code() -> None:
 
 def test_debias_rows_never_meet_private_data() -> None:
     """The function that computes them takes no argument whose annotation names private data."""
-    path = ROOT / "curator" / "divergences" / "semi_debiased.py"
+    path = ROOT / "curator" / "divergences" / "sinkhorn.py"
     (function,) = [
         node
         for node in ast.walk(ast.parse(path.read_text()))
