@@ -37,8 +37,9 @@ from analyst.training.checkpoint import (
 )
 from analyst.training.federation.config import FederationConfig
 from analyst.training.federation.folder import FederationFolder, check_one_run
+from analyst.training.federation.members import ConnectMember, Say
 from analyst.training.federation.rounds import Combine
-from analyst.training.federation.setup import ConnectMember, FederationSetup, Say
+from analyst.training.federation.setup import FederationSetup
 from analyst.training.loop import Outcome, Stop
 from analyst.training.progress import Progress
 from analyst.training.run_files import Outputs, Trained

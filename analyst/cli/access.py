@@ -195,7 +195,7 @@ def members(
     task: Task, access: Access, several: FederationConfig
 ) -> AbstractContextManager[list[Member]]:
     """Connect to all; one that does not answer is lost, and the others are asked."""
-    from analyst.training.federation.setup import connected
+    from analyst.training.federation.members import connected
 
     return connected(
         several.curator,

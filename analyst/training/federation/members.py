@@ -1,9 +1,10 @@
-"""The curators of a federation: runs opened at all or none, and ended whatever one says."""
+"""The curators of a federation: reached, their runs opened at all or none, and ended."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, final
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from analyst.training.federation.folder import FederationFolder
 
 T = TypeVar("T")
+
+ConnectMember = Callable[[MemberConfig], AbstractContextManager[Curator]]
+Say = Callable[[str], None]
 
 NO_RUN = "-"  # in the joined id of a federation's run
 
@@ -71,9 +75,6 @@ def ask_member(
     except AnalystError as error:
         say(f"curator {member.name}: {error.message}")
         raise
-
-
-Say = Callable[[str], None]
 
 
 def open_all(
@@ -173,3 +174,36 @@ def _close(member: Member) -> None:
             return
         run = member.barrier.resume_run(member.run_id)
     member.certificate = getattr(run, "certificate", "")
+
+
+@contextmanager
+def connected(
+    configs: Sequence[MemberConfig], connect: ConnectMember, *, tolerant: bool, say: Say
+) -> Iterator[list[Member]]:
+    """Connect to several curators while the block runs.
+
+    Args:
+        configs: In the public order.
+        connect: Reaches one.
+        tolerant: Take one that cannot be reached as lost, instead of an error.
+        say: Told which cannot be reached.
+
+    Yields:
+        The curators.
+
+    Raises:
+        AnalystError: If one cannot be reached and that is an error.
+    """
+    with ExitStack() as stack:
+        members = []
+        for config in configs:
+            member = Member(config=config, barrier=None)
+            try:
+                member.barrier = stack.enter_context(connect(config))
+            except AnalystError as error:
+                say(f"curator {config.label}: {error.message}")
+                if not tolerant:
+                    raise
+                member.problem = error
+            members.append(member)
+        yield members

@@ -14,9 +14,8 @@ from analyst.reports.budgets import NO_DATASETS, show_refusal, statement, statem
 from analyst.reports.plans import make_plan
 from analyst.reports.runs import runs_json, runs_text
 from analyst.screen import Screen
-from analyst.training.federation.members import Member
+from analyst.training.federation.members import Member, Say
 from analyst.training.federation.rounds import Combine, OnLoss, Rule
-from analyst.training.federation.setup import Say
 from analyst.training.run_source import Curator
 
 Said = tuple[str, Any]

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import final
 
-from analyst.errors import AnalystError, FederationError
+from analyst.errors import FederationError
 from analyst.training.checkpoint import Manifest
 from analyst.training.federation.config import FederationConfig, MemberConfig
 from analyst.training.federation.federation import Federation, Parameters
 from analyst.training.federation.folder import FederationFolder, SavedFederation
-from analyst.training.federation.members import Member
+from analyst.training.federation.members import ConnectMember, Say, connected
 from analyst.training.federation.rounds import Combine, OnLoss, Rule
-from analyst.training.run_source import Curator
-
-ConnectMember = Callable[[MemberConfig], AbstractContextManager[Curator]]
-Say = Callable[[str], None]
 
 
 @final
@@ -104,36 +100,3 @@ def members_again(config: FederationConfig, saved: SavedFederation) -> list[Memb
         )
         for now, one in zip(config.curator, saved.curators, strict=True)
     ]
-
-
-@contextmanager
-def connected(
-    configs: Sequence[MemberConfig], connect: ConnectMember, *, tolerant: bool, say: Say
-) -> Iterator[list[Member]]:
-    """Connect to several curators while the block runs.
-
-    Args:
-        configs: In the public order.
-        connect: Reaches one.
-        tolerant: Take one that cannot be reached as lost, instead of an error.
-        say: Told which cannot be reached.
-
-    Yields:
-        The curators.
-
-    Raises:
-        AnalystError: If one cannot be reached and that is an error.
-    """
-    with ExitStack() as stack:
-        members = []
-        for config in configs:
-            member = Member(config=config, barrier=None)
-            try:
-                member.barrier = stack.enter_context(connect(config))
-            except AnalystError as error:
-                say(f"curator {config.label}: {error.message}")
-                if not tolerant:
-                    raise
-                member.problem = error
-            members.append(member)
-        yield members

@@ -24,9 +24,9 @@ from analyst.training.checkpoint import check_no_run, checkpoint_store
 from analyst.training.federation.config import FederationConfig
 from analyst.training.federation.federation import Federation
 from analyst.training.federation.folder import FederationFolder
-from analyst.training.federation.members import Member
+from analyst.training.federation.members import ConnectMember, Member
 from analyst.training.federation.rounds import Combine, OnLoss
-from analyst.training.federation.setup import ConnectMember, FederationSetup, members_again
+from analyst.training.federation.setup import FederationSetup, members_again
 from analyst.training.loop import Stop
 from analyst.training.progress import Progress
 from analyst.training.session import (
