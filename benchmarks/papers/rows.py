@@ -97,9 +97,10 @@ def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if usual.get(key) != value}
 
 
-def read_rows(paths: Iterable[Path] = (COMMITTED,)) -> list[dict[str, Any]]:
-    """Return the rows of files, those that are not there left out."""
-    texts = (path.read_text(encoding="utf-8") for path in paths if path.exists())
+def read_rows(paths: Iterable[Path] | None = None) -> list[dict[str, Any]]:
+    """Return the rows of files, those that are not there left out; by default the committed."""
+    given = (COMMITTED,) if paths is None else paths
+    texts = (path.read_text(encoding="utf-8") for path in given if path.exists())
     return [json.loads(line) for text in texts for line in text.splitlines() if line]
 
 
