@@ -58,7 +58,7 @@ def section(table: Table, rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
             yield f"At CPU size: {differs}"
     yield ""
     headings = [_HEADINGS.get(column, column.replace("_", " ")) for column in table.columns]
-    yield "| " + " | ".join(["cell", "epsilon", "claimed", *headings, "seconds"]) + " |"
+    yield "| " + " | ".join(["cell", "epsilon", "claimed", *headings, "core seconds"]) + " |"
     yield "|" + "-|" * (len(headings) + 4)
     sizes = [one for one in SIZES if one == "cpu" or any(_has_row(table, one, rows))]
     cells = [cell for size in sizes for cell in table.cells(size)]
@@ -95,7 +95,7 @@ def _line(cell: Cell, columns: Iterable[str], rows: list[Mapping[str, Any]]) -> 
     if len(rows) > 1:
         name += f", {len(rows)} seeds"
     values = [_value(column, cell, rows) for column in columns]
-    took = [row["seconds"] for row in rows]
+    took = [row.get("core_seconds") or row["seconds"] for row in rows]
     seconds = f"{statistics.mean(took):.0f}" if took else ""
     claimed = "" if cell.claimed is None else f"{cell.claimed:g}"
     return "| " + " | ".join([name, _epsilon(cell, rows), claimed, *values, seconds]) + " |"
