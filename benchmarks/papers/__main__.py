@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.papers.catalogue import SIZES, Table, table_named, tables
-from benchmarks.papers.page import section, write_page
+from benchmarks.papers.page import IMAGES, section, write_page
 from benchmarks.papers.rows import (
     COMMITTED,
     NAME,
@@ -125,13 +125,11 @@ def keep(given: argparse.Namespace) -> int:
     for table in tables():
         if table.content.get("grids", False):
             _keep_grids(given.folder, table)
-    write_page()
-    return draw(given)
+    draw(given)
+    return make_page(given)
 
 
 def _keep_grids(folder: Path, table: Table) -> None:
-    from benchmarks.papers.plot import IMAGES
-
     for grid in sorted((folder / "grids").glob(f"{table.name}-*.png")):
         name = grid.stem.rpartition("-")[0]  # without the digest of the settings
         shutil.copy(grid, IMAGES / f"papers-{name}.png")

@@ -19,6 +19,7 @@ from sklearn.datasets import load_digits
 from torch.nn.functional import interpolate, pad
 
 from analyst.evaluation.image_file import LabelledImages, load_images
+from benchmarks.papers.codes import Autoencoder, CodeSize, decoded, encoded, learn_public
 from benchmarks.papers.letters import letters
 from benchmarks.papers.pictures import pictures
 from curator.privacy.facts import DatasetFacts
@@ -34,13 +35,17 @@ _COPIES = 8  # of USPS, so that it is about as large as MNIST
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DataSet:
-    """Images with labels, and the public size that is declared of the private part."""
+    """Images with labels, and the public size that is declared of the private part.
+
+    `decoder` makes pictures of what a generator made where that is codes.
+    """
 
     private: LabelledImages
     test: LabelledImages
     nominal_size: int
     max_size: int
     max_level: int = 255
+    decoder: Autoencoder | None = None
 
     @property
     def num_classes(self) -> int:
@@ -89,6 +94,10 @@ def read_data(name: str, folder: Path | None, *, size: int | None = None) -> Dat
     private, test = _READERS[name](folder)
     if size is not None:
         private = LabelledImages(private.images[:size], private.labels[:size])
+    decoder = None
+    if name in _CODES:
+        decoder = learn_public(test, _CODES[name])
+        private = encoded(decoder, private)
     count = len(private.labels)
     return DataSet(
         private=private,
@@ -96,6 +105,7 @@ def read_data(name: str, folder: Path | None, *, size: int | None = None) -> Dat
         nominal_size=count,
         max_size=round(count * 7 / 6),
         max_level=16 if name == "digits" else 255,
+        decoder=decoder,
     )
 
 
@@ -105,6 +115,11 @@ def visible(data: DataSet, images: LabelledImages) -> LabelledImages:
         return images
     levels = np.round(images.images.astype(np.float64) * 255 / data.max_level).astype(np.uint8)
     return LabelledImages(levels, images.labels)
+
+
+def pictures_of(data: DataSet, made: LabelledImages) -> LabelledImages:
+    """Return what a generator made as pictures."""
+    return made if data.decoder is None else decoded(data.decoder, made)
 
 
 def scaled(data: DataSet, images: LabelledImages) -> torch.Tensor:
@@ -167,5 +182,11 @@ _READERS: Mapping[str, Callable[[Path | None], Images]] = {
     "letters": lambda _: letters(),
     "pictures32": lambda _: pictures(32),
     "pictures64": lambda _: pictures(64),
+    "codes64": lambda _: pictures(64),
+    "codes64-small": lambda _: pictures(64),
 }
 NAMES = tuple(_READERS)
+_CODES: Mapping[str, CodeSize] = {
+    "codes64": CodeSize(),
+    "codes64-small": CodeSize(channels=32, width=16, num_steps=400),
+}

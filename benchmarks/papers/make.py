@@ -8,13 +8,14 @@ OUT/grids/NAME.png   ten samples a class
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -116,7 +117,9 @@ def make_cell(cell: Cell, seed: int, asked: Asked, deadline: float) -> None:
     )
     work.left()
     work.folder.mkdir(parents=True, exist_ok=True)
+    before = _core_seconds()
     measured = KINDS[cell.kind](work)
+    measured = replace(measured, core_seconds=round(_core_seconds() - before, 1))
     for grid in work.folder.glob("grid.png"):
         kept = asked.out / "grids" / f"{name}.png"
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -124,6 +127,12 @@ def make_cell(cell: Cell, seed: int, asked: Asked, deadline: float) -> None:
     append_row(asked.out / NAME, row_of(cell, seed, measured))
     shutil.rmtree(work.folder)
     say(f"{work.name}: {measured.values} in {measured.seconds:.0f} s")
+
+
+def _core_seconds() -> float:
+    """Return what this process and those that it waited for have computed so far."""
+    spent = os.times()
+    return spent.user + spent.system + spent.children_user + spent.children_system
 
 
 def file_name(cell: Cell, seed: int) -> str:

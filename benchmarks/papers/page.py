@@ -11,6 +11,7 @@ from benchmarks.papers.catalogue import SIZES, Cell, Table, tables
 from benchmarks.papers.rows import is_of, read_rows
 from benchmarks.rows import ROOT
 
+IMAGES: Final = ROOT / "docs" / "images"
 PAGE: Final = ROOT / "docs" / "explanation" / "papers.md"
 BEGIN: Final = "<!-- made by python -m benchmarks.papers page -->"
 _HEADINGS: Final = {
@@ -39,8 +40,10 @@ def page_text(page: str) -> str:
         msg = f"the page has no line {BEGIN}"
         raise ValueError(msg)
     rows = read_rows()
+    plots = sorted(IMAGES.glob("papers-plot-*.png"))
+    drawn = [f"![accuracy by epsilon](../images/{plot.name})\n" for plot in plots]
     sections = ("\n".join(section(table, rows)) for table in tables())
-    return f"{above}{BEGIN}\n\n" + "\n".join(sections)
+    return f"{above}{BEGIN}\n\n" + "\n".join([*drawn, *sections])
 
 
 def section(table: Table, rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -55,7 +58,7 @@ def section(table: Table, rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
             yield f"At CPU size: {differs}"
     yield ""
     headings = [_HEADINGS.get(column, column.replace("_", " ")) for column in table.columns]
-    yield "| " + " | ".join(["cell", "epsilon", "claimed", *headings, "seconds"]) + " |"
+    yield "| " + " | ".join(["cell", "epsilon", "claimed", *headings, "core seconds"]) + " |"
     yield "|" + "-|" * (len(headings) + 4)
     sizes = [one for one in SIZES if one == "cpu" or any(_has_row(table, one, rows))]
     cells = [cell for size in sizes for cell in table.cells(size)]
@@ -92,7 +95,7 @@ def _line(cell: Cell, columns: Iterable[str], rows: list[Mapping[str, Any]]) -> 
     if len(rows) > 1:
         name += f", {len(rows)} seeds"
     values = [_value(column, cell, rows) for column in columns]
-    took = [row["seconds"] for row in rows]
+    took = [row.get("core_seconds") or row["seconds"] for row in rows]
     seconds = f"{statistics.mean(took):.0f}" if took else ""
     claimed = "" if cell.claimed is None else f"{cell.claimed:g}"
     return "| " + " | ".join([name, _epsilon(cell, rows), claimed, *values, seconds]) + " |"
@@ -140,3 +143,7 @@ def _notes(table: Table, cells: Iterable[Cell], rows: list[Mapping[str, Any]]) -
             yield f"{what}: {'; '.join(said)}."
     yield f"Command: `python -m benchmarks.papers make {table.name} --data FOLDER --out FOLDER`."
     yield ""
+    for picture in sorted(IMAGES.glob(f"papers-{table.name}-*.png")):
+        words = picture.stem.removeprefix("papers-").replace("-", " ")
+        yield f"![{words}](../images/{picture.name})"
+        yield ""

@@ -9,10 +9,9 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from benchmarks.papers.page import IMAGES
 from benchmarks.papers.rows import read_rows
-from benchmarks.rows import ROOT
 
-IMAGES = ROOT / "docs" / "images"
 _DPI = 110
 Lines = dict[str, dict[float, float]]
 
@@ -43,7 +42,7 @@ def write_plots() -> list[Path]:
     for data in ("mnist", "fashion", "digits"):
         panels = {name: lines_of(rows, data, name) for name in ("logistic", "cnn")}
         if any(panels.values()):
-            path = IMAGES / f"papers-{data}.png"
+            path = IMAGES / f"papers-plot-{data}.png"
             figure(data, panels).savefig(path, dpi=_DPI, metadata={"Software": None})
             written.append(path)
     return written

@@ -31,11 +31,13 @@ class Measured:
 
     `epsilon` is what the curator's ledger charged, None where nothing was served; `true_epsilon`
     what a published algorithm in process really costs, if that is known. `points` are values along
-    the way, each with its step and epsilon.
+    the way, each with its step and epsilon. `seconds` are of training, by the clock;
+    `core_seconds` of all work of the last session, on however busy a machine.
     """
 
     values: dict[str, Any]
     seconds: float
+    core_seconds: float = 0.0
     epsilon: float | None = None
     true_epsilon: str = ""
     points: list[dict[str, Any]] = field(default_factory=list)
@@ -97,9 +99,10 @@ def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if usual.get(key) != value}
 
 
-def read_rows(paths: Iterable[Path] = (COMMITTED,)) -> list[dict[str, Any]]:
-    """Return the rows of files, those that are not there left out."""
-    texts = (path.read_text(encoding="utf-8") for path in paths if path.exists())
+def read_rows(paths: Iterable[Path] | None = None) -> list[dict[str, Any]]:
+    """Return the rows of files, those that are not there left out; by default the committed."""
+    given = (COMMITTED,) if paths is None else paths
+    texts = (path.read_text(encoding="utf-8") for path in given if path.exists())
     return [json.loads(line) for text in texts for line in text.splitlines() if line]
 
 

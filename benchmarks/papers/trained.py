@@ -29,7 +29,7 @@ from benchmarks.papers.barrier import (
     serving,
     spent_epsilon,
 )
-from benchmarks.papers.data import DataSet, read_data, visible
+from benchmarks.papers.data import DataSet, pictures_of, read_data, visible
 from benchmarks.papers.measure import measure, write_grid
 from benchmarks.papers.rows import Measured
 from benchmarks.papers.work import OutOfTimeError, Work, run_analyst
@@ -50,7 +50,7 @@ def make(work: Work) -> Measured:
         changes[_NOISE] = calibrated_noise(recipe, facts)
     folders = _curators(work, recipe, data)
     seconds = _train(work, recipe, changes, folders)
-    synthetic = _sampled(work, work.folder / "synthetic.npz")
+    synthetic = pictures_of(data, _sampled(work, work.folder / "synthetic.npz"))
     test = visible(data, data.test)
     write_grid(work.folder / "grid.png", synthetic)
     manifest = checkpoint_store(work.folder / "run").manifest()
@@ -59,7 +59,7 @@ def make(work: Work) -> Measured:
         values=measure(work, synthetic, test),
         seconds=round(seconds, 1),
         epsilon=round(max(spent_epsilon(folder, dataset) for folder in folders), 6),
-        points=list(_points(work, test)),
+        points=list(_points(work, data, test)),
         details={"data": dataset, "steps": manifest.num_updates, "changes": changes},
     )
 
@@ -193,7 +193,7 @@ def _sampled(work: Work, path: Path, *, step: int | None = None) -> LabelledImag
     return load_images(path)
 
 
-def _points(work: Work, test: LabelledImages) -> Iterator[dict[str, Any]]:
+def _points(work: Work, data: DataSet, test: LabelledImages) -> Iterator[dict[str, Any]]:
     """Yield step, epsilon and values of the checkpoints that were kept, where they are asked for.
 
     The values are those of one classifier and the distances.
@@ -206,7 +206,7 @@ def _points(work: Work, test: LabelledImages) -> Iterator[dict[str, Any]]:
             continue
         place = work.folder / f"step-{step}"
         here = Work(cell=work.cell, seed=work.seed, folder=place, deadline=work.deadline)
-        synthetic = _sampled(work, place / "synthetic.npz", step=step)
+        synthetic = pictures_of(data, _sampled(work, place / "synthetic.npz", step=step))
         write_grid(place / "grid.png", synthetic)
         yield {"step": step, "epsilon": spent[step], "values": measure(here, synthetic, test)}
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from analyst.evaluation.image_file import LabelledImages
+from benchmarks.papers.codes import CodeSize, decoded, encoded, learn_public
 from benchmarks.papers.data import read_data, scaled, visible
 from benchmarks.papers.letters import LETTERS, drawn, font_faces
 from benchmarks.papers.pictures import crops
@@ -55,3 +57,23 @@ def test_a_missing_file_is_asked_for(tmp_path: Path) -> None:
         read_data("mnist", tmp_path)
     with pytest.raises(SystemExit, match="known are"):
         read_data("faces", None)
+
+
+def test_codes_are_bytes_that_the_public_decoder_makes_pictures_of() -> None:
+    public = crops(16, 64, seed=2)
+    size = CodeSize(channels=8, width=4, num_steps=60)
+    model, again = learn_public(public, size), learn_public(public, size)
+    codes = encoded(model, public)
+    assert codes.images.shape == (64, 8, 1, 1)
+    assert codes.images.dtype == np.uint8
+    assert np.array_equal(codes.images, encoded(again, public).images)
+    made = decoded(model, codes)
+    assert made.images.shape == public.images.shape
+
+    def far(images: LabelledImages) -> float:
+        return float(np.square(images.images.astype(float) - public.images).mean())
+
+    untrained = learn_public(public, CodeSize(channels=8, width=4, num_steps=0))
+    assert far(made) < far(decoded(untrained, encoded(untrained, public)))
+    alone = encoded(model, LabelledImages(public.images[:1], public.labels[:1]))
+    assert np.abs(alone.images[0].astype(int) - codes.images[0]).max() <= 1  # of one record alone

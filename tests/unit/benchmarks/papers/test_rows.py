@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.papers import __main__ as command_line
 from benchmarks.papers.catalogue import Cell, Table, table_named
 from benchmarks.papers.make import Asked, is_missing
 from benchmarks.papers.page import BEGIN, PAGE, page_text, section
@@ -102,6 +103,34 @@ def test_the_page_shows_the_committed_rows() -> None:
     assert page_text(page) == page, "run python -m benchmarks.papers page"
     with pytest.raises(ValueError, match="no line"):
         page_text(page.replace(BEGIN, ""))
+
+
+def test_a_folder_s_rows_are_kept_in_the_place_of_older_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    committed, page = tmp_path / "papers.jsonl", tmp_path / "papers.md"
+    page.write_text(f"# Papers\n\n{BEGIN}\n")
+    monkeypatch.setattr("benchmarks.papers.rows.COMMITTED", committed)
+    monkeypatch.setattr(command_line, "COMMITTED", committed)
+    monkeypatch.setattr("benchmarks.papers.page.PAGE", page)
+    for module in ("page", "plot"):
+        monkeypatch.setattr(f"benchmarks.papers.{module}.IMAGES", tmp_path)
+    monkeypatch.setattr(command_line, "IMAGES", tmp_path)
+    cell = table_named("celeba").cells("cpu")[0]
+    out = tmp_path / "out"
+    for mlp in (40.0, 50.0):
+        append_row(out / "papers.jsonl", _row(cell, mlp=mlp))
+        (out / "grids").mkdir(exist_ok=True)
+        (out / "grids" / "celeba-32-cpu-0-0123abcd.png").write_bytes(b"png")
+        monkeypatch.setattr("sys.argv", ["papers", "keep", str(out)])
+        assert command_line.main() == 0
+        (row,) = read_rows((committed,))
+        assert row["values"] == {"mlp": mlp}
+        assert (tmp_path / "papers-celeba-32-cpu-0.png").read_bytes() == b"png"
+        (out / "papers.jsonl").unlink()
+    text = page.read_text()
+    assert "| 32 x 32, DP-Sinkhorn | 9.9000 | 10 |  | 50 |" in text
+    assert "](../images/papers-celeba-32-cpu-0.png)" in text
 
 
 def test_committed_rows_are_whole() -> None:
