@@ -22,7 +22,7 @@ from analyst.recipes import Recipe
 from benchmarks.papers.data import DataSet
 from benchmarks.papers.work import Work, stop
 from benchmarks.rows import ROOT
-from curator.accounting.calibrate import least_noise
+from curator.accounting.calibrate import least_noise_near
 from curator.accounting.cost import event_cost
 from curator.accounting.rule import BudgetRule
 from curator.administration.add_dataset import Choices, add_dataset
@@ -30,8 +30,10 @@ from curator.administration.open_ledger import open_ledger_reader
 from curator.config import load_config
 from curator.folder import CuratorFolder, initialise
 from curator.mechanisms.catalogue import MECHANISMS, read_specification
+from curator.privacy.event_numbers import MAX_NOISE_MULTIPLIER
 from curator.privacy.facts import DatasetFacts
 
+_TOLERANCE = 1e-4
 _UPWARDS = Context(prec=5, rounding=ROUND_CEILING)
 _READY = re.compile(r"grpc \S+:(\d+) ")
 _ANALYST = "analyst"
@@ -64,7 +66,7 @@ def facts_for(work: Work, recipe: Recipe, data: DataSet) -> DatasetFacts:
 
 
 def calibrated_noise(recipe: Recipe, facts: DatasetFacts) -> float:
-    """Return the least noise, to 5 digits, with which the budget affords the recipe's steps.
+    """Return the least noise, within 1e-4, with which the budget affords the recipe's steps.
 
     Raises:
         ValueError: If the recipe takes all steps that there are.
@@ -82,7 +84,9 @@ def calibrated_noise(recipe: Recipe, facts: DatasetFacts) -> float:
         setup, step = mechanism.costs_of(spec, facts.space)
         return rule.admits(event_cost(setup) + event_cost(step) * steps)
 
-    return float(_UPWARDS.create_decimal(Decimal(least_noise(enough))))
+    guess = recipe.mechanism.noise_multiplier
+    least = least_noise_near(guess, enough, tolerance=_TOLERANCE, most=MAX_NOISE_MULTIPLIER)
+    return float(_UPWARDS.create_decimal(Decimal(least)))
 
 
 def prepare(

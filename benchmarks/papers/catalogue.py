@@ -10,7 +10,8 @@ its settings, expected seconds, and the numbers that the paper prints. Adding on
     [common]                         # settings of all cells
     [size.cpu]                       # of all cells at that size; `differs` says what is scaled
     [[cell]]                         # its own settings; cell.cpu and cell.paper at that size only
-    [[sweep]]                        # cells that differ in some keys: keys, values, name
+    [[sweep]]                        # cells that differ in some keys: keys, values, name; some
+                                     # are `paper_scale` times as large at the published size
 
 What is not known for certain of a paper is left out of `published`, and `unknown` says why.
 """
@@ -112,10 +113,17 @@ def _listed(content: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield from content.get("cell", ())
     for sweep in content.get("sweep", ()):
         rest = {key: sweep[key] for key in sweep.keys() - {"keys", "values", "name"}}
+        scale = rest.pop("paper_scale", {})
         for values in sweep["values"]:
             changed = dict(zip(sweep["keys"], values, strict=True))
+            larger = {key: type(changed[key])(changed[key] * by) for key, by in scale.items()}
             name = sweep["name"].format(*values)
-            yield {**rest, "name": name, "set": {**rest.get("set", {}), **changed}}
+            yield {
+                **rest,
+                "name": name,
+                "set": {**rest.get("set", {}), **changed},
+                **({"paper": {"set": larger}} if larger else {}),
+            }
 
 
 def _cell(table: Table, own: Mapping[str, Any], size: Size) -> Cell:

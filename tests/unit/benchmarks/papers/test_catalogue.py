@@ -36,6 +36,9 @@ def test_a_sweep_is_a_cell_for_each_pair_of_values() -> None:
     first, second = table.cells("cpu")
     assert (first.name, first.settings["set"]) == ("m = 1, p = 2", {"q": 0, "m": 1, "p": 2})
     assert second.settings["set"]["m"] == 3
+    scaled = _table(common={"kind": "trained"}, sweep=[{**sweep, "paper_scale": {"p": 2.5}}])
+    assert scaled.cells("paper")[1].settings["set"] == {"m": 3, "p": 10}
+    assert scaled.cells("cpu")[1].settings["set"] == {"m": 3, "p": 4}
 
 
 @pytest.mark.parametrize("table", tables(), ids=lambda table: table.name)
