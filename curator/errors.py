@@ -72,8 +72,8 @@ class MalformedRequest(RequestError):
     reason = "MALFORMED_REQUEST"
     public_message = "A field of the request is not valid; nothing was charged."
     remedy = (
-        "Compare the request with the data set's facts ('analyst budget', DescribeDataset) and "
-        "the run's specification."
+        "Compare the request with the data set's facts ('analyst budget', DescribeDataset); its "
+        "parameter_schemas say what each mechanism takes."
     )
 
     def __init__(self, detail: str = "", field: str = "") -> None:

@@ -95,7 +95,7 @@ def evaluate(task: Task, options: Evaluated) -> None:
     from analyst.device import check_device  # torch
     from analyst.evaluation.assess import assess
     from analyst.evaluation.classifier import evaluate as measure
-    from analyst.evaluation.image_file import load_images
+    from analyst.evaluation.image_file import check_apart, load_images
     from analyst.evaluation.inception import NO_WEIGHTS, SHA256, Inception, weights_file
     from analyst.evaluation.result import Evaluation, evaluation_json, load_point, save_evaluation
     from analyst.evaluation.run_folder import check_made_by, read_run_folder
@@ -109,6 +109,7 @@ def evaluate(task: Task, options: Evaluated) -> None:
             check_output(options.out / name, force=options.force)
     synthetic = load_images(options.synthetic, part="train")
     test = load_images(options.test, part="test")
+    check_apart(synthetic, test)
     public = None if options.public is None else load_images(options.public, part="train")
     run = None if options.run is None else read_run_folder(options.run)
     if options.run is not None:

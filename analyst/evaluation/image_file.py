@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analyst.documents import DocumentProblem
+from analyst.errors import EvaluationError
 from analyst.errors import ImageFileError as ImageFileError
 from analyst.evaluation.npz import DAMAGED, NpzFile
 from analyst.new_file import new_file
@@ -88,6 +89,17 @@ def load_images(path: Path, *, part: Literal["train", "test"] = "train") -> Labe
         classes=tuple(classes.tolist()) if named else (),
         run_id=str(run_id) if known else "",
     )
+
+
+def check_apart(synthetic: LabelledImages, test: LabelledImages) -> None:
+    """Check that a set is not tested on itself, which would say nothing of it.
+
+    Raises:
+        EvaluationError: If both hold the very same images.
+    """
+    if np.array_equal(synthetic.images, test.images):
+        message = "the synthetic images and those of --test are the same"
+        raise EvaluationError(message, "Give --test real images that are public.")
 
 
 _REMEDY = "Give an NPZ file with images uint8 [N,H,W] or [N,C,H,W] and integer labels [N]."

@@ -159,7 +159,10 @@ def _read(
     """
     every, states = _registered(folder)
     if facts.name in every:
-        msg = f"'{facts.name}' is registered already; its budget and facts never change"
+        msg = (
+            f"'{facts.name}' is registered already; its budget and facts never change, "
+            "also not once it is erased: choose another name"
+        )
         raise DatasetExists(msg)
     check_not_mixed([*every, facts.name])
     check_capacity(facts)

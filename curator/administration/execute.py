@@ -37,6 +37,10 @@ _NEVER_ASKED: Final = (
     "no run was ever opened on it, and the ledger says so: its images may be added again under "
     "another name"
 )
+_HASHES_STAY: Final = (
+    "keyed hashes of the images stay in the folder's identity/image-hashes, by which the curator "
+    "knows them if they come again"
+)
 
 
 class DecidedForEver(ValueError):
@@ -87,6 +91,7 @@ def execute(runs: Runs, folder: CuratorFolder, command: Command) -> tuple[str, .
         StateFolder(folder.states).forget_dataset(command.dataset)
         if isinstance(decision, StatusSet) and not decision.asked:
             lost += (_NEVER_ASKED,)
+        lost = (_HASHES_STAY, *lost)
     return (*_told(runs, command, state), *lost)
 
 

@@ -141,11 +141,16 @@ def _rule(text: str) -> tuple[str, object]:
     """Read RULE=VALUE.
 
     Raises:
-        UsageProblem: If there is no value, or it should be a number and is not.
+        UsageProblem: If it is no rule, there is no value, or it should be a number and is not.
     """
     name, equals, value = text.partition("=")
     if not equals or not value:
         msg = f"'{text}' is not RULE=VALUE"
+        raise UsageProblem(msg)
+    if "." in name:
+        msg = (
+            f"{name}: --set names rules of a policy here; a key of a recipe is changed in its file"
+        )
         raise UsageProblem(msg)
     if name == "mechanisms":
         return name, [part.strip() for part in value.split(",")]

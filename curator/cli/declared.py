@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -100,4 +101,12 @@ class Declared:
                 }
             )
         except ValidationError as error:
-            raise UsageProblem(first_problem(error, "data set")) from None
+            raise UsageProblem(_as_typed(first_problem(error, "data set"))) from None
+
+
+def _as_typed(problem: str) -> str:
+    """Return what is wrong with the facts, with options in the place of their fields' names."""
+    names = "|".join(one.name for one in fields(Declared))
+    return re.sub(
+        rf"(?<![-\w])({names})\b", lambda found: "--" + found[1].replace("_", "-"), problem
+    )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shlex
 import sqlite3
 from contextlib import closing
-from dataclasses import asdict
 from pathlib import Path
 from urllib.parse import quote
 
@@ -23,7 +23,7 @@ from curator.cli.command import (
     opened,
     reader,
 )
-from curator.cli.options import Group, argument, option
+from curator.cli.options import Group, argument, flag, option
 from curator.cli.screen import say
 
 budget_app = typer.Typer()
@@ -87,18 +87,21 @@ def export(
     task.screen.answer({"out": str(out), "lines": count, "head": head})
 
 
-@command(app, "ledger verify ledger.jsonl", reads=True)
+@command(app, "ledger verify ledger.jsonl", "ledger verify ledger.jsonl --runs", reads=True)
 def verify(
     task: Task,
     *,
     file: Path = argument("EXPORT", "From 'ledger export'."),
+    with_runs: bool = flag("--runs", "Also every run: whose, which method, what it used and cost."),
 ) -> None:
-    """Check an export offline: chain, integer costs, a second accountant.
+    """Check an export offline: chain, integer costs, a second accountant; show who spent what.
 
     Raises:
         UsageProblem: If it is none.
         ChainBroken: If it does not hold.
     """
+    from curator.cli.ledger_lines import checked_answer, checked_lines
+    from curator.ledger.datasets_and_runs import RunState
     from curator.ledger.export import verify_export  # the accountants
     from curator.ledger.problems import ChainBroken
     from curator.privacy.facts import is_rehearsal
@@ -106,10 +109,13 @@ def verify(
     from curator.system.bounded_file import bounded_lines
 
     meant = "the file that 'curator ledger export' wrote"
+    closed: list[RunState] = []
     try:
         with file.open("rb") as stream:
             lines = bounded_lines(file, stream, _LONGEST_LINE, meant)
-            checked = verify_export(line.decode() for line in lines)
+            checked = verify_export(
+                (line.decode() for line in lines), closed.append if with_runs else None
+            )
     except UnicodeDecodeError:
         msg = f"{file} is not a ledger export: give {meant}"
         raise UsageProblem(msg) from None
@@ -125,14 +131,14 @@ def verify(
     answers = []
     sequence, digest = checked.head
     for totals in checked.totals:
+        runs = None
+        if with_runs:
+            mine = (run for run in closed if run.dataset == totals.dataset)
+            runs = [*mine, *checked.book.statement(totals.dataset).open_runs]
         task.screen.show(*([BANNER] if is_rehearsal(totals.dataset) else []))
-        task.screen.show(
-            f"{totals.dataset}: chain and costs hold; epsilon {totals.spent_epsilon:.6f} spent, "
-            f"{totals.reserved_epsilon:.6f} with open runs; "
-            f"a second accountant finds {totals.second_spent_epsilon:.6f}"
-        )
+        task.screen.show(*checked_lines(checked.book, totals, runs))
         answers.append(
-            asdict(totals)
+            checked_answer(checked.book, totals, runs)
             | {"rehearsal": is_rehearsal(totals.dataset)}
             | {"head": {"sequence": sequence, "digest": digest}}
         )
@@ -155,8 +161,9 @@ def show(task: Task, *, folder: Dir) -> None:
     """Show budgets, decisions, runs and the head."""
     from curator.cli.ledger_lines import (
         budget_answer,
-        closed_line,
         decision_lines,
+        run_line,
+        share_lines,
         spend_lines,
         statement_lines,
     )
@@ -165,7 +172,8 @@ def show(task: Task, *, folder: Dir) -> None:
     ledger, screen, answers = reader(folder), task.screen, []
     for state in ledger.datasets():
         name = state.registration.name
-        statement, decided = ledger.statement(name), decision_lines(state)
+        shares = share_lines(state, functools.partial(ledger.share, name))
+        statement, decided = ledger.statement(name), decision_lines(state, shares)
         who = spend_lines(ledger.spends(name))
         screen.show(*statement_lines(state, statement), *(f"  {line}" for line in who + decided))
         runs = []  # one document for a program, lines as they are read for people
@@ -173,7 +181,7 @@ def show(task: Task, *, folder: Dir) -> None:
             if screen.as_json:
                 runs.append(Run.of(run, state.spent_alone(run)).model_dump())
             elif not run.is_open:
-                screen.show(f"  {closed_line(state, run)}")
+                screen.show(f"  {run_line(state, run)}")
         answer = budget_answer(ledger, state, statement)
         answers.append(answer | {"decisions": decided, "runs": runs})
     sequence, digest = ledger.head()

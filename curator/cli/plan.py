@@ -60,14 +60,24 @@ def plan(  # noqa: PLR0913 - one parameter a group of options
     """Show what an analyst's recipe would cost, also under another policy; free.
 
     With --set and --clear the policy is tried, and nothing is changed.
+
+    Raises:
+        UsageProblem: If the recipe asks for what the data set was not declared for.
     """
     from curator.cli.recipe import mechanism_table
+    from curator.errors import PolicyRefused, RequestError
 
     tried = changed_rules(rules, cleared)
     table = mechanism_table(recipe)
     ledger = reader(folder)
     try:
         answer, asked, holds = _Plan(folder, name, question, tried).answer(ledger, table)
+    except (RequestError, PolicyRefused) as problem:
+        msg = (
+            f"{problem.public_message} ({problem.detail}) Change the key in {recipe}: --set tries "
+            "rules of the policy here, and no rule allows more than was declared"
+        )
+        raise UsageProblem(msg) from None
     finally:
         ledger.close()
     task.screen.answer(answer.model_dump() | {"policy": holds, "left_out": asked.left_out})

@@ -20,6 +20,7 @@ from curator.ledger.datasets_and_runs import (
     RunOpening,
     RunState,
     RunStatus,
+    Spend,
     Statement,
 )
 from curator.ledger.problems import ChainBroken, DatasetExists, LedgerConflict, RunExists
@@ -81,6 +82,19 @@ class Book:
             return None
         totals = self.total(name, analyst)
         return Account(rule=rule, spent=totals.spent.cost, reserved=totals.reserved.cost)
+
+    def spends(self, name: str) -> tuple[Spend, ...]:
+        """Return what each analyst with a run has spent and reserved, by name, each alone."""
+        rule = self.dataset(name).rule
+        return tuple(
+            Spend(
+                analyst=analyst,
+                spent_epsilon=rule.spent_epsilon(totals.spent.cost),
+                reserved_epsilon=rule.spent_epsilon(totals.reserved.cost),
+            )
+            for (dataset, analyst), totals in sorted(self.totals.items())
+            if dataset == name and analyst != EVERYBODY
+        )
 
     def statement(self, name: str) -> Statement:
         """Return what a data set has spent and what is left; its open runs are in the book."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NoReturn, final
@@ -47,10 +47,14 @@ class CheckedTotals:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckedExport:
-    """An export that holds: where its chain ends, and the totals of each data set by name."""
+    """An export that holds: where its chain ends, and the totals of each data set by name.
+
+    The book is what the entries come to, with the runs that are open at their end.
+    """
 
     head: tuple[int, str]
     totals: tuple[CheckedTotals, ...]
+    book: Book
 
 
 def export_jsonl(ledger: Ledger) -> Iterator[str]:
@@ -71,12 +75,18 @@ def _first_line(name: str) -> dict[str, Any]:
     return {"format": name, "accountant": ACCOUNTANT, "orders": list(ORDERS)}
 
 
-def verify_export(lines: Iterable[str]) -> CheckedExport:
+def verify_export(
+    lines: Iterable[str], closed: Callable[[RunState], None] | None = None
+) -> CheckedExport:
     """Check an export with nothing but itself.
 
     The chain must hold; replaying it must be possible under the same rule; every epsilon must be
     exactly the one that the integer costs give; each cost must be that of its event; and the
     second accountant must agree within 3e-3 and not find more than the ledger charged.
+
+    Args:
+        lines: The export's, without or with their line ends.
+        closed: Is given each closed run in the order of closing, before the whole is known to hold.
 
     Returns:
         The head, which is to be compared with one that is known, and the totals.
@@ -86,7 +96,7 @@ def verify_export(lines: Iterable[str]) -> CheckedExport:
         UnicodeDecodeError: If the lines are of a file that is no text.
     """
     try:
-        place, uses, told = _read(_Lines(lines))
+        place, uses, told = _read(_Lines(lines), closed)
     except UnicodeDecodeError:
         raise
     except (ValueError, TypeError, KeyError, RecursionError) as error:
@@ -98,10 +108,10 @@ def verify_export(lines: Iterable[str]) -> CheckedExport:
     for run in book.runs.values():
         uses.count(run)
     totals = tuple(_second_opinion(book, name, uses) for name in sorted(book.datasets))
-    return CheckedExport(head=place.head, totals=totals)
+    return CheckedExport(head=place.head, totals=totals, book=book)
 
 
-def _read(export: _Lines) -> tuple[Place, _Uses, object]:
+def _read(export: _Lines, closed: Callable[[RunState], None] | None) -> tuple[Place, _Uses, object]:
     """Return where the entries end, the uses of closed runs, and what the last line states.
 
     Raises:
@@ -113,6 +123,8 @@ def _read(export: _Lines) -> tuple[Place, _Uses, object]:
     for _, state in follow(export.entries(), place):
         if isinstance(state, RunState) and not state.is_open:
             uses.count(state)
+            if closed is not None:
+                closed(state)
     last = json.loads(export.last)
     if last["head"] != list(place.head):
         _fail("the export ends before or after the head that it names")

@@ -40,7 +40,6 @@ from curator.ledger.problems import (
     LedgerLocked,
     RunExists,
 )
-from curator.ledger.totals import EVERYBODY
 
 __all__ = [
     "ACCOUNTANT",
@@ -255,17 +254,7 @@ class Ledger(ABC):
 
     def spends(self, name: str) -> tuple[Spend, ...]:
         """Return what each analyst with a run has spent and reserved, by name, each alone."""
-        book = self._read(name, ALL)
-        rule = book.dataset(name).rule
-        return tuple(
-            Spend(
-                analyst=analyst,
-                spent_epsilon=rule.spent_epsilon(totals.spent.cost),
-                reserved_epsilon=rule.spent_epsilon(totals.reserved.cost),
-            )
-            for (dataset, analyst), totals in sorted(book.totals.items())
-            if dataset == name and analyst != EVERYBODY
-        )
+        return self._read(name, ALL).spends(name)
 
     def statement(self, name: str) -> Statement:
         """Return what the data set has spent and what is left."""

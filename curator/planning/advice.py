@@ -13,7 +13,6 @@ from curator.data.capacity import enough_rows
 from curator.mechanisms.base import Kind, ServedMechanism
 from curator.planning.noise import noise_that_would_do
 from curator.planning.pricing import Allowance, Price
-from curator.service.steward_policy import StewardPolicy
 
 _TOO_MUCH_NOISE: Final = 1.1
 _MUCH_UNUSED: Final = 0.05
@@ -89,17 +88,25 @@ def _refused(planned: Planned) -> Iterator[str]:
     by_share = allowance.by_share(price, by_budget)
     why = f"the rest of the budget {affords}"
     if affordable < by_share:
-        why = _rule(allowance.policy, affordable, affords)
+        why = _rule(planned, affordable, affords)
     elif by_share < by_budget:
         why = f"what is left of your share {affords}"
     yield f"{planned.what} would be refused: {why}"
 
 
-def _rule(policy: StewardPolicy, affordable: int, affords: str) -> str:
-    """Return which rule of the steward decides, with its number."""
+def _rule(planned: Planned, affordable: int, affords: str) -> str:
+    """Return which rule of the steward decides, with its number and what it counts."""
+    policy = planned.allowance.policy
+    rule = policy.epsilon_rule(planned.allowance.registered)
     if policy.max_steps == affordable:
         return f"max_steps is {policy.max_steps:,} by the steward's policy"
-    return f"max_epsilon_per_run {policy.max_epsilon_per_run:g} of the steward's policy {affords}"
+    if rule is None:
+        return f"the steward's policy {affords}"
+    alone = rule.spent_epsilon(planned.price.times(planned.wanted_steps))
+    return (
+        f"max_epsilon_per_run {rule.budget.epsilon:g} of the steward's policy {affords}; it counts "
+        f"the run alone, by weights of its own, as epsilon {alone:.4f}"
+    )
 
 
 def _few(planned: Planned) -> Iterator[str]:

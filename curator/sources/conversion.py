@@ -42,6 +42,9 @@ class Conversion:
             return
         if self.shape[0] not in {GREY_CHANNELS, RGB_CHANNELS}:
             msg = f"image files have 1 channel (grey) or 3 (rgb), --image-shape has {self.shape[0]}"
+            if self.shape[-1] in {GREY_CHANNELS, RGB_CHANNELS}:
+                *size, channels = self.shape
+                msg += f": channels come first: {channels}x{'x'.join(map(str, size))}"
             raise ValueError(msg)
         if self.colour != "none" and self.channels != self.shape[0]:
             msg = (

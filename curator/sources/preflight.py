@@ -123,6 +123,8 @@ def _size(images: LabelledImages, facts: DatasetFacts) -> tuple[int, tuple[str, 
 MOST_NAMES = 20
 _MOST_SIZES = 8
 _OPTION = re.compile(r"add (--[a-z-]+) ([a-z]+)")  # as a refusal names what would take the file
+_COLOUR = "--convert"  # changes all images of the source, also those that are taken without it
+_EITHER_COLOUR = "or --convert rgb"  # where the declared shape does not say which
 _SKIP = "--other-files"  # leaves files out, and takes none
 _CHANNELS = {"L": 1, "RGB": 3}
 PRIVATE = (
@@ -194,11 +196,17 @@ def _remedy_line(survey: Survey) -> Iterator[str]:
         left_out += is_skipped
         taken += all(parts) and not is_skipped
         options |= {found[1]: found[2] for found in parts if found and found[1] not in options}
+    if _is_coloured(survey) and any(_EITHER_COLOUR in why for _, why in survey.refusals):
+        options[_COLOUR] = "rgb"  # grey would take the colours off those that are taken already
     if taken or left_out:
         words = " ".join(f"{name} {value}" for name, value in options.items())
         counts = [f"{taken} of the {len(survey.refusals)} refused would be taken"] if taken else []
         counts += [f"{_number(left_out, 'file')} left out"] if left_out else []
         yield f"with {words} {' and '.join(counts)}"
+
+
+def _is_coloured(survey: Survey) -> bool:
+    return any(_CHANNELS.get(mode) == _CHANNELS["RGB"] for mode in survey.modes)
 
 
 def _class_lines(survey: Survey) -> Iterator[str]:

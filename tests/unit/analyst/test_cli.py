@@ -69,8 +69,12 @@ def test_train_until_refused_then_sample_and_evaluate(
         assert np.bincount(archive["labels"]).tolist() == [4] * 10
         assert archive["classes"].tolist() == list("0123456789")
         assert str(archive["run_id"]) == "run-0"
-    argv = ["evaluate", str(tmp_path / "s.npz"), "--test", str(tmp_path / "s.npz")]
-    assert main([*argv, "--classifier", "logistic"]) == ExitCode.OK
+    argv = ["evaluate", str(tmp_path / "s.npz"), "--classifier", "logistic", "--test"]
+    assert main([*argv, str(tmp_path / "s.npz")]) == ExitCode.FILES  # says nothing of it
+    assert "those of --test are the same" in capsys.readouterr().err
+    other = ["sample", "--out-of", str(out), "--count", "30", "--out", str(tmp_path / "t.npz")]
+    assert main(other) == ExitCode.OK
+    assert main([*argv, str(tmp_path / "t.npz")]) == ExitCode.OK
     assert "logistic: accuracy" in capsys.readouterr().out
 
 

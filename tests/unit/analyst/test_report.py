@@ -168,7 +168,8 @@ def test_images_are_shown_beside_their_own_run_only(
     tensors.unlink()  # whose generator made them is asked of the manifest alone
     images = _images(tmp_path / "s.npz", 0)
     save_images(images, dataclasses.replace(load_images(images), run_id=says), force=True)
-    argv = ["evaluate", str(images), "--test", str(images), "--run", str(run)]
+    test = _images(tmp_path / "t.npz", 1)
+    argv = ["evaluate", str(images), "--test", str(test), "--run", str(run)]
     assert main([*argv, "--classifier", "logistic"]) == code
     captured = capsys.readouterr()
     assert ("of run r2" in captured.err) == (code is not ExitCode.OK)

@@ -41,6 +41,21 @@ def test_a_plan_needs_an_analyst_that_there_is(
     assert "asked       3 steps" in capsys.readouterr().out
 
 
+def test_a_recipe_that_a_data_set_was_not_declared_for_is_changed_in_its_file(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe, at = folder / "greedy.toml", ["--dir", str(folder / "weir")]
+    told = (folder / "recipe.toml").read_text()
+    recipe.write_text(told.replace("expected_batch_size = 2", "expected_batch_size = 3"))
+    assert main(["plan", "cats", str(recipe), *at]) == ExitCode.FAILED
+    error = capsys.readouterr().err
+    assert "mechanism.expected_batch_size may be at most 2 of 4, and is 3" in error
+    assert f"Change the key in {recipe}: --set tries rules of the policy here" in error
+    changed = ["--set", "mechanism.expected_batch_size=2"]
+    assert main(["plan", "cats", str(recipe), *at, *changed]) == ExitCode.FAILED
+    assert "a key of a recipe is changed in its file" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "argv",
     [

@@ -127,6 +127,28 @@ def test_channels_come_first_and_the_refusal_says_how(
     assert "declare the shape that the images have" in capsys.readouterr().err
 
 
+def test_a_shape_of_image_files_with_channels_last_is_told_in_its_order(
+    photos: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check = ["dataset", "check", str(photos), "--image-shape"]
+    assert main([*check, "32x48x3"]) == ExitCode.FAILED
+    assert "channels come first: 3x32x48\n" in capsys.readouterr().err
+    assert main([*check, "32x48x4"]) == ExitCode.FAILED
+    assert "come first" not in capsys.readouterr().err
+
+
+def test_colours_are_not_advised_away(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (photos / "dog" / "c.jpg").write_bytes(encoded(rgb().convert("CMYK"), "JPEG"))
+    check = ["dataset", "check", str(photos)]
+    assert main(check) == ExitCode.FAILED
+    assert "with --convert grey 1 of the 1 refused would be taken" in capsys.readouterr().out
+    (photos / "dog" / "d.png").write_bytes(encoded(rgb()))
+    assert main(check) == ExitCode.FAILED
+    assert "with --convert rgb 1 of the 1 refused would be taken" in capsys.readouterr().out
+    assert main([*check, "--image-shape", "1x8x8"]) == ExitCode.FAILED
+    assert "with --convert grey 2 of the 2 refused would be taken" in capsys.readouterr().out
+
+
 def test_check_refuses_the_labels_that_add_refuses(
     tmp_path: Path, folder: CuratorFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -209,9 +231,10 @@ def test_add_warns_of_a_capacity_that_cuts_some_samples(
             "data set: the unit is a group: add --max-records-per-group K",
         ),
         (["--max-records-per-group", "2"], "leave --max-records-per-group out"),
-        (["--max-size", "0"], "max_size: must be at least 1"),
-        (["--capacity", "70000"], "capacity: must be at most 65536"),
-        (["--sampling-rate", "0"], "sampling_rate: must be above 0"),
+        (["--max-size", "0"], "curator: --max-size: must be at least 1"),
+        (["--max-size", "3"], "--max-size must not be below --nominal-size"),
+        (["--capacity", "70000"], "curator: --capacity: must be at most 65536"),
+        (["--sampling-rate", "0"], "--sampling-rate: must be above 0"),
         (["--classes", "cat,"], "classes.1: must not be empty"),
     ],
 )
@@ -225,6 +248,26 @@ def test_add_says_what_is_allowed(
     argv = ["dataset", "add", "pets", str(photos), "--dir", str(folder.root), *ADD, *change]
     assert main(argv) == ExitCode.FAILED
     assert words in capsys.readouterr().err
+
+
+def test_a_name_that_is_taken_is_told_with_what_to_do(
+    photos: Path, folder: CuratorFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["dataset", "add", "pets", str(photos), "--dir", str(folder.root), *ADD]
+    assert main(argv) == ExitCode.OK
+    assert main(argv) == ExitCode.FAILED
+    assert "also not once it is erased: choose another name" in capsys.readouterr().err
+
+
+def test_what_stays_of_erased_images_is_said(
+    photos: Path, folder: CuratorFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = ["pets", "--dir", str(folder.root)]
+    assert main(["dataset", "add", "pets", str(photos), *at[1:], *ADD]) == ExitCode.OK
+    erase = ["dataset", "erase", *at, "--reason", "over", "--confirm", "pets"]
+    assert main(erase) == ExitCode.OK
+    assert "keyed hashes of the images stay" in capsys.readouterr().out
+    assert (folder.root / "identity" / "image-hashes" / "pets").exists()
 
 
 def test_add_says_what_a_name_may_be(

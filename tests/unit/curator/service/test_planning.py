@@ -227,7 +227,12 @@ class TestAdvice:
         assert told == "10,000,000 steps would be refused: max_steps is 3 by the steward's policy"
         _set_policy(ctx, max_epsilon_per_run=1e-3)
         told = plan(ctx, num_steps=10, points=1).advice[0]
-        assert "max_epsilon_per_run 0.001 of the steward's policy affords none" in told
+        rule, counted, alone = told.partition(
+            "; it counts the run alone, by weights of its own, as"
+        )
+        assert "max_epsilon_per_run 0.001 of the steward's policy affords none" in rule
+        assert counted
+        assert float(alone.removeprefix(" epsilon ")) > 1e-3
 
     def test_what_is_in_the_way_of_any_run_is_told(self, ctx: Service) -> None:
         assert plan(ctx, num_steps=2, points=1).fits
