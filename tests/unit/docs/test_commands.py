@@ -14,6 +14,7 @@ TUTORIAL = {"tutorial/first-run.md"}
 READ_ONLY = {
     "explanation/accounting.md": "no curator: tests/unit/curator/accounting explains recipes too",
     "how-to/adapt-a-classifier.md": "trains a classifier: tests/e2e/test_adaptation.py does",
+    "how-to/answer-a-privacy-officer.md": "an export of its own: tests/unit/cli/test_who_spent.py",
     "how-to/ask-the-doctor.md": "its exit code tells of this machine: tests/unit/curator/doctor",
     "how-to/audit.md": "a long game: tests/unit/audit/test_cli.py plays it as a fake",
     "how-to/several-curators.md": "needs two curators: tests/e2e/test_federation.py has them",
