@@ -34,6 +34,7 @@ _WORDS: Final = {
 _UNKNOWN: Final = frozenset({"unexpected_keyword_argument", "extra_forbidden"})
 _MOST_NAMED: Final = 3
 _NEARLY_ALIKE: Final = 0.8
+_LEAST_BEGUN: Final = 3  # letters of a key that name it
 
 
 def explain(error: ValidationError, table: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
@@ -74,7 +75,9 @@ def keys_like(path: str, known: Keys) -> Iterator[str]:
     """
     section, _, key = path.rpartition(".")
     here = known.get(section, ())
-    yield from (f"{section}.{one}" for one in get_close_matches(key, list(here), n=2))
+    begun = [one for one in here if len(key) >= _LEAST_BEGUN and one.startswith(key)]
+    near = get_close_matches(key, list(here), n=2) or begun
+    yield from (f"{section}.{one}" for one in near)
     sections = [name for name in known if name != section]
     yield from (f"{name}.{key}" for name in sections if key in known[name])
     if section not in known:

@@ -31,6 +31,7 @@ def test_the_recipes_of_the_first_run_are_there() -> None:
     ("overrides", "text"),
     [
         ({"mechanism.clip_nrm": 1}, "of dp-sinkhorn; did you mean mechanism.clip_norm?"),
+        ({"mechanism.nois": 1}, "did you mean mechanism.noise_multiplier?"),
         ({"mechanism.lr": 1}, "unknown key of dp-sinkhorn; did you mean optimizer.lr?"),
         ({"mechanism.num_critics": 1}, "mechanism.num_critics: unknown key of dp-sinkhorn."),
         ({"optimiser.lr": 1}, "optimiser: unknown section; did you mean optimizer?"),
