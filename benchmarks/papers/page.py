@@ -95,7 +95,7 @@ def _line(cell: Cell, columns: Iterable[str], rows: list[Mapping[str, Any]]) -> 
     if len(rows) > 1:
         name += f", {len(rows)} seeds"
     values = [_value(column, cell, rows) for column in columns]
-    took = [row.get("core_seconds") or row["seconds"] for row in rows]
+    took = [row["core_seconds"] for row in rows if row.get("core_seconds")]
     seconds = f"{statistics.mean(took):.0f}" if took else ""
     claimed = "" if cell.claimed is None else f"{cell.claimed:g}"
     return "| " + " | ".join([name, _epsilon(cell, rows), claimed, *values, seconds]) + " |"

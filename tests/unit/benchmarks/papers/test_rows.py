@@ -46,7 +46,12 @@ CELL, OTHER = TABLE.cells("cpu")
 def _row(cell: Cell = CELL, seed: int = 0, *, mlp: float = 70.0, epsilon: float = 9.9) -> Any:
     points = [{"step": 5, "epsilon": 4.0, "values": {"mlp": 30.0}}]
     measured = Measured(
-        values={"mlp": mlp}, seconds=3, epsilon=epsilon, points=points, details={"data": "d"}
+        values={"mlp": mlp},
+        seconds=30,
+        core_seconds=3,
+        epsilon=epsilon,
+        points=points,
+        details={"data": "d"},
     )
     return row_of(cell, seed, measured)
 
