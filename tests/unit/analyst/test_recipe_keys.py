@@ -87,7 +87,7 @@ def test_a_value_outside_of_the_curators_range_does_not_load() -> None:
     with pytest.raises(RecipeError) as caught:
         load_recipe("dp-cgan-digits", {"mechanism.critic_width": 100_000})
     assert "mechanism.critic_width: must be at most 1024" in str(caught.value)
-    with pytest.raises(RecipeError, match=r"mechanism\.schedule: should be 'published' or"):
+    with pytest.raises(RecipeError, match=r"mechanism\.schedule: must be 'published' or"):
         load_recipe("dp-sinkhorn-digits", {"mechanism.schedule": "slow"})
 
 
