@@ -19,6 +19,7 @@ from grpc_health.v1 import health_pb2
 
 from curator.errors import CuratorError, MalformedRequest, NotPermitted
 from curator.rpc.call_limits import CallDeadlines, OpenCalls, Room
+from curator.rpc.details import DETAILS_KEY, encode_details
 from curator.rpc.identity import (
     OPEN_METHODS,
     PERMISSIONS,
@@ -27,14 +28,7 @@ from curator.rpc.identity import (
     require_permission,
 )
 from curator.rpc.messages import Messages, Parts, seconds_for
-from curator.rpc.status import (
-    DETAILS_KEY,
-    REFUSAL_KEY,
-    encode_details,
-    encode_refusal,
-    status_code,
-    status_text,
-)
+from curator.rpc.status import REFUSAL_KEY, encode_refusal, status_code, status_text
 from curator.service.caller import Caller
 from curator.service.fair_turns import FairTurns, working_for
 from curator.telemetry.counts import OTHER

@@ -16,7 +16,8 @@ from google.rpc.error_details_pb2 import (
 from google.rpc.status_pb2 import Status
 
 from curator import errors
-from curator.rpc.status import encode_details, encode_refusal, status_code
+from curator.rpc.details import encode_details
+from curator.rpc.status import encode_refusal, status_code
 from tests.unit.curator.error_tree import example, tree
 
 M = TypeVar("M", bound=Message)
