@@ -5,7 +5,6 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 JOBS ?= 2
-E2E_JOBS ?= $(or $(shell expr $(JOBS) + 1 2>/dev/null),$(JOBS))  # one of them waits: for a process, a lease, a patience
 BESIDE ?= lint types  # parts of `make test` that run side by side, as each needs one core
 TIMED = tests/statistical/test_timing.py tests/performance  # alone, so that nothing else takes their cores
 
@@ -57,7 +56,7 @@ unit: $(STAMP) ## unit, contract, property, statistical and architecture tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(wildcard $(TIMED))
 
 e2e: $(STAMP) ## tests with real processes
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(E2E_JOBS) --dist worksteal tests/e2e tests/browser
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/e2e tests/browser
 
 # Other instruction sets add in another order; a bound that only holds in one of them is a bug.
 numeric: $(STAMP) ## the numeric tests again as on another processor

@@ -144,4 +144,5 @@ def test_a_kill_in_the_middle_leaves_no_data_set(tmp_path: Path) -> None:
         left = {path.name for path in (folder.root / "datasets").iterdir()}
         assert left == set()
     os.close(table)
-    assert run_cli("curator", "dataset", "list", "--dir", str(folder.root)).stdout == ""
+    listed = run_cli("curator", "dataset", "list", "--json", "--dir", str(folder.root))
+    assert json.loads(listed.stdout) == []
