@@ -59,6 +59,14 @@ class DatasetFacts(ImageFacts):
     policy: tuple[tuple[str, str], ...] = ()  # the steward's rules by name
     rehearsal: bool = False  # public data without a limit: nothing about it is a promise
 
+    def __repr__(self) -> str:
+        """What is asked for first; each field has its value."""
+        return (
+            f"<DatasetFacts {self.name}: {self.nominal_size:,} images of "
+            f"{self.channels}x{self.height}x{self.width} in {len(self.classes)} classes, "
+            f"epsilon {self.epsilon:g} at delta {self.delta:g}>"
+        )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Share:

@@ -26,6 +26,7 @@ from analyst.errors import (
     StepConflict,
     StepsInterrupted,
 )
+from analyst.facts import DatasetFacts
 from protos.weir.v1 import release_pb2, run_pb2, tensor_pb2
 
 LABELS = torch.zeros(2, dtype=torch.long)
@@ -231,6 +232,13 @@ def test_an_exception_in_the_block_says_what_stays_reserved() -> None:
 def test_what_is_shown_is_short() -> None:
     _, run = new_run()
     assert repr(run) == "<Run r1 on 'digits': next step 1 of 9, epsilon 0 of 10 spent>"
+    facts = DatasetFacts(
+        name="digits", channels=1, height=8, width=8, classes=("even", "odd"), nominal_size=1797,
+        capacity=64, epsilon=10.0, delta=1e-5, sampling_rate=0.02, adjacency="add or remove",
+        unit="record", mechanisms=("dp-swd",), parameter_schemas={}, max_samples=64,
+    )  # fmt: skip
+    told = "<DatasetFacts digits: 1,797 images of 1x8x8 in 2 classes, epsilon 10 at delta 1e-05>"
+    assert repr(facts) == told
 
 
 def test_a_closed_barrier_says_so() -> None:
