@@ -26,6 +26,8 @@ from curator.service.caller import Role
 from curator.system.new_file import CONFIG_NAME, check_new_folder, new_file, write_private
 
 STEWARD = "steward"
+PARTS = ("analysts", CONFIG_NAME, "datasets", "identity", "ledger*")
+"""Patterns of what `initialise` makes in a folder."""
 
 
 class NotInitialised(RuntimeError):

@@ -12,6 +12,7 @@ Shapes: N rows, H height, W width, D features, K classes.
 from __future__ import annotations
 
 import hashlib
+import io
 import warnings
 from pathlib import Path
 from typing import Any, final
@@ -25,6 +26,7 @@ from analyst.evaluation.image_file import LabelledImages
 from analyst.os_errors import explain_os_error
 
 _AT_ONCE = 100
+_MOST_BYTES = 1 << 30  # of a larger file the digest is another one, too
 NAME = "inception-2015-12-05.pt"
 SHA256 = "f58cb9b6ec323ed63459aa4fb441fe750cfe39fafad6da5cb504a16f19e958f4"
 """Of the file that StyleGAN2-ADA publishes, 95,607,719 bytes."""
@@ -51,14 +53,14 @@ class Inception:
         Raises:
             EvaluationError: If it is not there, is another file, or cannot be loaded.
         """
-        _check_digest(path, sha256)
+        content = _checked(path, sha256)  # what is run is what was checked
         self._path = path
         self._device = device
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # TorchScript is deprecated; the file is what it is
                 load: Any = torch.jit.load
-                self._module: Any = load(str(path), map_location=device).eval()
+                self._module: Any = load(io.BytesIO(content), map_location=device).eval()
         except (OSError, ValueError, RuntimeError) as error:
             message = f"cannot load {path}: {str(error).partition(chr(10))[0]}"
             raise EvaluationError(message, _REMEDY) from None
@@ -102,15 +104,15 @@ def weights_file(given: Path | None) -> Path:
     return given or Path.home() / ".cache" / "weir" / NAME
 
 
-def _check_digest(path: Path, sha256: str) -> None:
-    """Check that a file is the one that is meant, before anything of it is run.
+def _checked(path: Path, sha256: str) -> bytes:
+    """Return the file that is meant, before anything of it is run.
 
     Raises:
         EvaluationError: If it is not there, or is another one.
     """
     try:
         with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+            content = file.read(_MOST_BYTES)
     except OSError as error:
         words, _ = explain_os_error(error, str(path))
         message = f"cannot read the Inception weights {words}"
@@ -119,6 +121,7 @@ def _check_digest(path: Path, sha256: str) -> None:
             "--inception-weights FILE; grey images up to 64 pixels need none."
         )
         raise EvaluationError(message, remedy) from None
+    found = hashlib.sha256(content).hexdigest()
     if found != sha256.lower():
         message = f"{path} has the SHA-256 {found}, not {sha256.lower()}"
         remedy = (
@@ -126,3 +129,4 @@ def _check_digest(path: Path, sha256: str) -> None:
             "program."
         )
         raise EvaluationError(message, remedy)
+    return content

@@ -28,7 +28,7 @@ def init(
 
     If it fails, what it made is removed again, and what was there stays.
     """
-    from curator.folder import CuratorFolder
+    from curator.folder import PARTS, CuratorFolder
     from curator.system.new_file import check_new_folder
     from curator.system.taken_back import taken_back_on_failure
 
@@ -37,7 +37,7 @@ def init(
     if made.is_made:  # it may be served meanwhile
         _make(made)
     else:
-        with taken_back_on_failure(folder):
+        with taken_back_on_failure(folder, PARTS):
             _make(made)
     task.screen.tell(
         f"{made.root} is ready; configuration in {made.config}",

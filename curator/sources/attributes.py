@@ -34,13 +34,13 @@ def attribute_rows(table: Path, attribute: str | None) -> Iterator[dict[str, str
         with table.open(encoding="utf-8") as stream:
             lines = iter(lambda: stream.readline(_LONGEST_LINE), "")
             count, names = next(lines, "").strip(), next(lines, "").split()
-            if not count.isdigit() or not names:
+            if not count.isdecimal() or not names:
                 msg = (
                     f"{table}: not a table of attributes: its first line must be a number, its "
                     "second the attributes' names"
                 )
                 raise SourceError(msg)
-            place = _place(table, names, attribute)
+            place, number = _place(table, names, attribute), 0
             for number, line in enumerate(lines, 1):
                 cells = line.split()
                 if len(cells) != len(names) + 1 or cells[1 + place] not in _LABELS:
@@ -50,6 +50,9 @@ def attribute_rows(table: Path, attribute: str | None) -> Iterator[dict[str, str
                     )
                     raise SourceError(msg)
                 yield {"path": cells[0], "label": _LABELS[cells[1 + place]]}
+            if number != int(count):  # a table that was cut would be a smaller set without a word
+                msg = f"{table}: its first line says {count} rows, and it has {number}"
+                raise SourceError(msg)
     except UnicodeDecodeError:
         msg = f"{table}: not text in UTF-8"
         raise SourceError(msg) from None

@@ -66,6 +66,7 @@ def test_some_rows_are_taken_and_the_rest_is_reported(faces: Path, tmp_path: Pat
         ("1\n", "Male", "its first line must be a number"),
         ("1\nMale\na.jpg 1 1\n", "Male", "row 1 must have a file's name"),
         ("2\nMale\na.jpg 1\nb.jpg 0\n", "Male", "row 2 must have a file's name"),
+        ("2\nMale\na.jpg 1\n", "Male", "its first line says 2 rows, and it has 1"),
     ],
 )
 def test_what_is_no_such_table_is_refused(
