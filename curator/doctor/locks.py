@@ -10,6 +10,11 @@ _LIST: Final = Path("/proc/locks")
 _KIND, _FILE = 1, 5
 
 
+def are_listed() -> bool:
+    """Return whether the system says which locks are held."""
+    return _LIST.exists()
+
+
 def is_locked(path: Path) -> bool:
     """Return whether a process holds a lock on a file; False where the system does not say."""
     try:

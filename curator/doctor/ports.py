@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from curator.doctor.finding import Finding, attention, fault, well
+from curator.doctor.locks import are_listed
 from curator.doctor.subject import Subject
 from curator.identity.listen import address, reachable
 
@@ -61,6 +62,8 @@ def _who_serves(subject: Subject, *, is_coming: bool) -> str:
         return "a curator serves this folder"
     if is_coming:
         return "a curator of this folder is starting or stopping, or a command of it is running"
+    if not are_listed():
+        return "no curator answers for it; whether one is starting, this system does not say"
     return "no curator serves it"
 
 

@@ -9,8 +9,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from curator.config import CuratorConfig, GrpcSection, RestSection
 from curator.doctor.finding import Finding, State
+from curator.doctor.locks import are_listed
 from curator.doctor.ports import ports
 from curator.doctor.subject import Subject
 from curator.folder import CuratorFolder, initialise
@@ -82,6 +85,7 @@ def test_a_program_without_tls_may_be_this_one_while_it_serves(folder: CuratorFo
         assert "perhaps this folder's" in served.words
 
 
+@pytest.mark.skipif(not are_listed(), reason="this system does not list its locks")
 def test_a_curator_that_is_starting_is_told_from_none(folder: CuratorFolder) -> None:
     """It holds the ledger and its ports, and answers at none of them yet."""
     with socket.create_server((HERE, 0)) as server:
@@ -107,6 +111,13 @@ def bound() -> Iterator[int]:
     with socket.socket() as server:
         server.bind((HERE, 0))
         yield server.getsockname()[1]
+
+
+def test_a_system_that_lists_no_locks_is_not_taken_to_say_that_none_is_held(
+    folder: CuratorFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("curator.doctor.locks._LIST", tmp_path / "nowhere")
+    assert "whether one is starting, this system does not say" in look(folder, grpc=0).words
 
 
 def test_an_address_of_another_machine_is_a_fault(folder: CuratorFolder) -> None:
