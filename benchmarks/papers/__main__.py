@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import signal
 import sys
 import tomllib
 from collections.abc import Callable, Mapping
@@ -249,6 +250,7 @@ def _how(parser: argparse.ArgumentParser, run: Callable[[argparse.Namespace], in
 def main() -> int:
     """Run a command."""
     given = _parser().parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # stops its processes
     code: int = given.run(given)
     return code
 

@@ -32,7 +32,7 @@ from benchmarks.papers.rows import (
     read_rows,
     row_of,
 )
-from benchmarks.papers.work import OutOfTimeError, Work
+from benchmarks.papers.work import OutOfTimeError, Work, stop
 from benchmarks.rows import ROOT
 
 KINDS: Mapping[str, Callable[[Work], Measured]] = {
@@ -146,15 +146,19 @@ def _side_by_side(todo: Sequence[tuple[Cell, int]], asked: Asked, deadline: floa
     """Make each cell in a process of its own, some at a time; return the worst exit code."""
     commands = iter([_words(cell, seed, asked, deadline) for cell, seed in todo])
     running, worst = list[subprocess.Popen[bytes]](), 0
-    while True:
-        for words in _some(commands, asked.parallel - len(running)):
-            running.append(subprocess.Popen(words, cwd=ROOT))
-        if not running:
-            return worst
-        time.sleep(0.5)
-        for process in [one for one in running if one.poll() is not None]:
-            worst = max(worst, abs(process.returncode))
-            running.remove(process)
+    try:
+        while True:
+            for words in _some(commands, asked.parallel - len(running)):
+                running.append(subprocess.Popen(words, cwd=ROOT))
+            if not running:
+                return worst
+            time.sleep(0.5)
+            for process in [one for one in running if one.poll() is not None]:
+                worst = max(worst, abs(process.returncode))
+                running.remove(process)
+    finally:
+        for process in running:
+            stop(process)
 
 
 def _some(commands: Iterator[list[str]], count: int) -> Iterator[list[str]]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -61,3 +64,31 @@ def test_noise_is_calibrated_and_what_is_unfinished_goes_on(tmp_path: Path) -> N
     (row,) = _rows(tmp_path)
     assert 9.99 < row["epsilon"] <= 10  # the least noise for the steps
     assert row["details"]["steps"] == 30
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="processes are read in /proc")
+def test_a_stop_leaves_no_process_behind(tmp_path: Path) -> None:
+    settings = ["--set", "training.steps=2000", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "benchmarks.papers", "try", "dp-sinkhorn-digits"]
+    process = subprocess.Popen([*command, *settings], cwd=ROOT)
+    try:
+        waits = time.monotonic() + 120
+        while not list(tmp_path.glob("work/*/run/metrics.jsonl")):
+            assert process.poll() is None
+            assert time.monotonic() < waits
+            time.sleep(0.1)
+        assert len(_processes_of(tmp_path)) >= 3  # itself, the curator, the analyst
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 128 + signal.SIGTERM
+        assert _processes_of(tmp_path) == []
+    finally:
+        process.kill()
+
+
+def _processes_of(folder: Path) -> list[str]:
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = entry.read_bytes().decode(errors="replace").replace("\0", " ")
+            found += [words] if str(folder) in words else []
+    return found
