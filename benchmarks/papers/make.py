@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -117,9 +118,9 @@ def make_cell(cell: Cell, seed: int, asked: Asked, deadline: float) -> None:
     )
     work.left()
     work.folder.mkdir(parents=True, exist_ok=True)
-    before = _core_seconds()
-    measured = KINDS[cell.kind](work)
-    measured = replace(measured, core_seconds=round(_core_seconds() - before, 1))
+    with _core_seconds(work.folder) as spent:
+        measured = KINDS[cell.kind](work)
+    measured = replace(measured, core_seconds=round(float(spent.read_text()), 1))
     for grid in work.folder.glob("grid.png"):
         kept = asked.out / "grids" / f"{name}.png"
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -129,10 +130,20 @@ def make_cell(cell: Cell, seed: int, asked: Asked, deadline: float) -> None:
     say(f"{work.name}: {measured.values} in {measured.seconds:.0f} s")
 
 
-def _core_seconds() -> float:
-    """Return what this process and those that it waited for have computed so far."""
-    spent = os.times()
-    return spent.user + spent.system + spent.children_user + spent.children_system
+@contextmanager
+def _core_seconds(folder: Path) -> Iterator[Path]:
+    """Add to a file what this process, and those that it waits for, compute in the block.
+
+    Yields:
+        The file, which is written at the end.
+    """
+    file = folder / "core-seconds"
+    earlier = float(file.read_text()) if file.exists() else 0.0
+    before = sum(os.times()[:4])
+    try:
+        yield file
+    finally:
+        file.write_text(str(earlier + sum(os.times()[:4]) - before))
 
 
 def file_name(cell: Cell, seed: int) -> str:

@@ -32,7 +32,7 @@ class Measured:
     `epsilon` is what the curator's ledger charged, None where nothing was served; `true_epsilon`
     what a published algorithm in process really costs, if that is known. `points` are values along
     the way, each with its step and epsilon. `seconds` are of training, by the clock;
-    `core_seconds` of all work of the last session, on however busy a machine.
+    `core_seconds` of all work in all sessions, on however busy a machine.
     """
 
     values: dict[str, Any]
