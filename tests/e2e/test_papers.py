@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+from tests.e2e import forks
 
 pytestmark = pytest.mark.e2e
 
 
 def _try(out: Path, *options: str, recipe: str = "embedding-digits") -> Any:
     command = [
-        *(sys.executable, "-m", "benchmarks.papers", "try", recipe, "--out", str(out)),
+        *("benchmarks.papers", "try", recipe, "--out", str(out)),
         *("--count", "100", "--classifiers", "logistic"),
         *("--set", "training.steps=30", "--set", "session.checkpoint_every=5"),
     ]
-    return subprocess.run(
-        [*command, *options], cwd=ROOT, capture_output=True, text=True, timeout=250, check=False
-    )
+    return forks.run([*command, *options], timeout=250)
 
 
 def _rows(out: Path) -> list[dict[str, Any]]:
