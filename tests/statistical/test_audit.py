@@ -114,7 +114,7 @@ def abort(_: NoiseSource) -> None:
 
 @pytest.mark.parametrize("name", OLDER)
 def test_the_worst_canary_stays_below_the_claim(name: str) -> None:
-    rules = Rules(trials=150, delta=DELTA, error=FALSE_ALARM)
+    rules = Rules(trials=200, delta=DELTA, error=FALSE_ALARM)
     result = play(make_target(name, 1.0), make_pair("flip"), rules)
     assert result.holds
     assert result.failed_answers == 0
@@ -166,7 +166,7 @@ def test_a_quarter_of_the_noise_exceeds_the_claim_in_process(name: str) -> None:
 
 @pytest.mark.parametrize("name", OLDER)
 def test_a_record_that_fails_cannot_be_told_from_no_record(name: str) -> None:
-    rules = Rules(trials=60, delta=1e-5, error=FALSE_ALARM)
+    rules = Rules(trials=100, delta=1e-5, error=FALSE_ALARM)
     result = play(make_target(name, 1.0), make_pair("failing"), rules)
     assert all(check.lower_bound == 0 for check in result.checks)
     assert result.failed_answers == 0
