@@ -12,11 +12,11 @@ TIMED = tests/statistical/test_timing.py tests/performance  # beside one process
 NUMERIC = tests/unit/curator/divergences tests/unit/curator/sanitizer tests/unit/curator/mechanisms \
 	tests/unit/analyst/test_generators.py tests/unit/analyst/test_embedding.py \
 	--ignore=tests/unit/curator/mechanisms/test_described.py
-NEWEST = tests/contract tests/unit/analyst tests/unit/cli tests/unit/curator/rest tests/unit/curator/rpc tests/unit/curator/telemetry
+NEWEST = tests/contract/test_ledgers.py tests/contract/test_mechanisms.py tests/unit/analyst tests/unit/cli tests/unit/curator/rest tests/unit/curator/rpc tests/unit/curator/telemetry
 SYNC = $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)  # a part's output in one piece
 OTHER_MACHINE = ATEN_CPU_CAPABILITY=default NUMBA_CPU_NAME=generic OPENBLAS_CORETYPE=Haswell
 
-# Else each process of each test compiles all sources again, for many minutes in all.
+# Else every process that a test starts compiles the sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test install protobuf triton lint types timed unit e2e numeric oldest newest kernels protos bench sbom clean
@@ -29,7 +29,7 @@ $(MADE):
 		|| { echo "Python 3.11 or newer is needed: make PYTHON=python3.11 ..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-# Not compiled: a fifth of the files is ever imported, and an import compiles them.
+# Not compiled: most files are never imported, and an import compiles what it needs.
 $(STAMP): pyproject.toml constraints.txt | $(MADE)
 	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev]'
 	touch $@
