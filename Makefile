@@ -39,7 +39,7 @@ protobuf triton: %: $(VENV)/%/.installed
 $(VENV)/protobuf/.installed: PACKAGE = protobuf==5.28.*
 $(VENV)/triton/.installed: PACKAGE = triton==3.9.0
 $(VENV)/%/.installed: Makefile | $(MADE)
-	$(BIN)/pip install --quiet --no-compile --upgrade --target $(@D) '$(PACKAGE)'
+	$(BIN)/pip install --quiet --no-compile --no-deps --upgrade --target $(@D) '$(PACKAGE)'
 	touch $@
 
 install: $(STAMP) ## make a virtual environment with everything in it

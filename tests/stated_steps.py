@@ -23,4 +23,5 @@ def stated_and_affordable_steps(name: str, facts: FakeDataset) -> tuple[int, int
     run = read_described(table, {"epsilon": 10.0, "delta": 1e-5})
     rule = BudgetRule.register(run.budget)
     setup, step = event_cost(run.setup), event_cost(run.step)
-    return recipe.training.steps, rule.affordable_steps(Cost.zero(), setup, step, MAX_STEPS)
+    assert run.num_steps is not None
+    return run.num_steps, rule.affordable_steps(Cost.zero(), setup, step, MAX_STEPS)
