@@ -3,29 +3,43 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
+MADE = $(VENV)/pyvenv.cfg
 STAMP = $(VENV)/.installed
 JOBS ?= 2
-BESIDE ?= lint types  # parts of `make test` that run side by side, as each needs one core
-TIMED = tests/statistical/test_timing.py tests/performance  # alone, so that nothing else takes their cores
+BESIDE ?= types timed lint  # parts of `make test` that run side by side, as each needs one core
+TIMED = tests/statistical/test_timing.py tests/performance  # beside one process at most
 
 NUMERIC = tests/unit/curator/divergences tests/unit/curator/sanitizer tests/unit/curator/mechanisms \
 	tests/unit/analyst/test_generators.py tests/unit/analyst/test_embedding.py \
 	--ignore=tests/unit/curator/mechanisms/test_described.py
-NEWEST = tests/contract tests/unit/analyst tests/unit/cli tests/unit/curator/rest tests/unit/curator/rpc tests/unit/curator/telemetry
+NEWEST = tests/contract/test_ledgers.py tests/contract/test_mechanisms.py tests/unit/analyst tests/unit/cli tests/unit/curator/rest tests/unit/curator/rpc tests/unit/curator/telemetry
 SYNC = $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)  # a part's output in one piece
 OTHER_MACHINE = ATEN_CPU_CAPABILITY=default NUMBA_CPU_NAME=generic OPENBLAS_CORETYPE=Haswell
 
-.PHONY: help demo test install lint types unit e2e numeric oldest newest kernels protos bench sbom clean
+# Else every process that a test starts compiles the sources again.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: help demo test install protobuf triton lint types timed unit e2e numeric oldest newest kernels protos bench sbom clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(STAMP): pyproject.toml constraints.txt
+$(MADE):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Python 3.11 or newer is needed: make PYTHON=python3.11 ..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+
+# Not compiled: most files are never imported, and an import compiles what it needs.
+$(STAMP): pyproject.toml constraints.txt | $(MADE)
+	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+# What two parts put before the environment, each in a folder of its own.
+protobuf triton: %: $(VENV)/%/.installed
+$(VENV)/protobuf/.installed: PACKAGE = protobuf==5.28.*
+$(VENV)/triton/.installed: PACKAGE = triton==3.9.0
+$(VENV)/%/.installed: Makefile | $(MADE)
+	$(BIN)/pip install --quiet --no-compile --no-deps --upgrade --target $(@D) '$(PACKAGE)'
 	touch $@
 
 install: $(STAMP) ## make a virtual environment with everything in it
@@ -53,6 +67,8 @@ types: $(STAMP) ## mypy in strict mode
 
 unit: $(STAMP) ## unit, contract, property, statistical and architecture tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests --ignore=tests/e2e --ignore=tests/browser $(TIMED:%=--ignore=%)
+
+timed: $(STAMP) ## tests that measure time
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(wildcard $(TIMED))
 
 e2e: $(STAMP) ## tests with real processes
@@ -62,19 +78,20 @@ e2e: $(STAMP) ## tests with real processes
 numeric: $(STAMP) ## the numeric tests again as on another processor
 	$(OTHER_MACHINE) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(NUMERIC)
 
-oldest: $(STAMP) ## the analyst's client on the oldest protobuf that pyproject.toml admits
-	$(BIN)/pip install --quiet --upgrade --target $(VENV)/protobuf-5 'protobuf==5.28.*'
-	PYTHONPATH=$(VENV)/protobuf-5 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/unit/analyst/client
+oldest: $(STAMP) protobuf ## the analyst's client on the oldest protobuf that pyproject.toml admits
+	PYTHONPATH=$(VENV)/protobuf OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/unit/analyst/client
 
-# Torch stays pinned: builds of another version are gigabytes.
-newest: $(STAMP) ## upgrade this environment past constraints.txt; tests again if that changed anything
+# Torch stays pinned: builds of another version are gigabytes. The numeric tests are among these in
+# any case, so that CI needs no third run of them; `make clean numeric` tells a fault of a newer
+# library from one of other instruction sets.
+newest: $(STAMP) ## upgrade this environment past constraints.txt; numeric, and if that changed anything, more
 	$(BIN)/pip freeze --exclude-editable > $(VENV)/tested
-	$(BIN)/pip install --quiet --upgrade --upgrade-strategy eager --editable '.[dev]' $$(grep '^torch==' constraints.txt)
-	@$(BIN)/pip freeze --exclude-editable | diff $(VENV)/tested - && echo "nothing is newer than what was tested" \
-		|| { $(MAKE) numeric && OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(NEWEST); }
+	$(BIN)/pip install --quiet --no-compile --upgrade --upgrade-strategy eager --editable '.[dev]' $$(grep '^torch==' constraints.txt)
+	@if $(BIN)/pip freeze --exclude-editable | diff $(VENV)/tested -; then \
+		echo "nothing is newer than what was tested"; $(MAKE) numeric; \
+	else $(MAKE) numeric NUMERIC='$(NUMERIC) $(NEWEST)'; fi
 
-kernels: $(STAMP) ## the graphics card's kernels in Triton's interpreter, without a card
-	$(BIN)/pip install --quiet --upgrade --target $(VENV)/triton triton==3.9.0
+kernels: $(STAMP) triton ## the graphics card's kernels in Triton's interpreter, without a card
 	PYTHONPATH=$(VENV)/triton TRITON_INTERPRET=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) tests/unit/curator/divergences/test_cuda_kernels.py
 
 protos: $(STAMP) ## generate the stubs after a change of a .proto file

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +13,14 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 SOURCES = sorted((ROOT / "curator").rglob("*.py"))
 
 
+@functools.cache
+def nodes(path: Path) -> list[ast.AST]:
+    """Return a file's syntax, read once for all tests."""
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
 def calls(path: Path) -> Iterator[ast.Call]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Call):
             yield node
 
@@ -64,7 +71,7 @@ def test_nobody_reaches_around_the_box() -> None:
 
 def test_the_one_private_operation_on_wire_bytes_is_encoding_a_release() -> None:
     for path in (ROOT / "curator" / "rpc").glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.ImportFrom) and node.module is not None:
                 assert not node.module.startswith("curator.sanitizer"), path
                 assert not node.module.startswith(("curator.data", "curator.state")), path
@@ -73,7 +80,7 @@ def test_the_one_private_operation_on_wire_bytes_is_encoding_a_release() -> None
 
 def test_no_assertion_guards_production_code() -> None:
     for path in [*SOURCES, *(ROOT / "analyst").rglob("*.py"), *(ROOT / "audit").glob("*.py")]:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             assert not isinstance(node, ast.Assert), path
 
 
@@ -82,7 +89,7 @@ def test_debias_rows_never_meet_private_data() -> None:
     path = ROOT / "curator" / "divergences" / "sinkhorn.py"
     (function,) = [
         node
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.FunctionDef) and node.name == "public_half"
     ]
     every = [*function.args.args, *function.args.kwonlyargs, *function.args.posonlyargs]

@@ -56,12 +56,12 @@ class Forked:
         env: Mapping[str, str] | None = None,
         server: str | None = None,
     ) -> None:
-        """Begin `words`, of which the first is "curator" or "analyst"."""
+        """Begin `words`, of which the first is "curator", "analyst" or another module to run."""
         self.returncode: int | None = None
         self._started: subprocess.Popen[bytes] | None = None
         if not _FORKS:
             self._started = subprocess.Popen(
-                [sys.executable, "-m", f"{words[0]}.cli", *words[1:]],
+                [sys.executable, "-m", _module(words[0]), *words[1:]],
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
@@ -195,11 +195,11 @@ def _be(asked: dict[str, Any], descriptors: list[int]) -> NoReturn:
     os.chdir(asked["cwd"])
     os.environ.clear()
     os.environ.update(asked["env"])
-    package, *words = asked["words"]
-    sys.argv = [package, *words]
+    program, *words = asked["words"]
+    sys.argv = [program, *words]
     code = 1
     try:
-        runpy.run_module(f"{package}.cli", run_name="__main__", alter_sys=True)
+        runpy.run_module(_module(program), run_name="__main__", alter_sys=True)
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except BaseException:  # noqa: BLE001 - as the interpreter does
@@ -212,6 +212,11 @@ def _be(asked: dict[str, Any], descriptors: list[int]) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(code)
+
+
+def _module(program: str) -> str:
+    """Return what `python -m` is given."""
+    return f"{program}.cli" if program in {"curator", "analyst"} else program
 
 
 def shell_functions() -> str:

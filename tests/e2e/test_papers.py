@@ -13,20 +13,18 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+from tests.e2e import forks
 
 pytestmark = pytest.mark.e2e
 
 
 def _try(out: Path, *options: str, recipe: str = "embedding-digits") -> Any:
     command = [
-        *(sys.executable, "-m", "benchmarks.papers", "try", recipe, "--out", str(out)),
+        *("benchmarks.papers", "try", recipe, "--out", str(out)),
         *("--count", "100", "--classifiers", "logistic"),
         *("--set", "training.steps=30", "--set", "session.checkpoint_every=5"),
     ]
-    return subprocess.run(
-        [*command, *options], cwd=ROOT, capture_output=True, text=True, timeout=250, check=False
-    )
+    return forks.run([*command, *options], timeout=250)
 
 
 def _rows(out: Path) -> list[dict[str, Any]]:
@@ -70,7 +68,7 @@ def test_noise_is_calibrated_and_what_is_unfinished_goes_on(tmp_path: Path) -> N
 def test_a_stop_leaves_no_process_behind(tmp_path: Path) -> None:
     settings = ["--set", "training.steps=2000", "--out", str(tmp_path)]
     command = [sys.executable, "-m", "benchmarks.papers", "try", "dp-sinkhorn-digits"]
-    process = subprocess.Popen([*command, *settings], cwd=ROOT)
+    process = subprocess.Popen([*command, *settings], cwd=forks.ROOT)
     try:
         waits = time.monotonic() + 120
         while not list(tmp_path.glob("work/*/run/metrics.jsonl")):

@@ -61,7 +61,7 @@ def gaussian(q: float, noise_multiplier: float) -> Mixture:
 
 
 def sliced(q: float, dimension: int, num_projections: int, noise_multiplier: float) -> Mixture:
-    squares, weights = squared_length_rule(dimension, num_projections, 24)
+    squares, weights = squared_length_rule(dimension, num_projections, 12)
     return Mixture(q, np.sqrt(squares) / noise_multiplier, weights)
 
 

@@ -35,6 +35,7 @@ from curator.sanitizer.entropy import OsEntropy
 pytestmark = pytest.mark.statistical
 
 FALSE_ALARM = 1e-6
+MISSED = 1e-5  # the error of bounds that must exceed a claim
 DELTA = 0.3  # the most generous: here a few trials prove the most beyond the claim
 OLDER = ("dp-sinkhorn", "dp-sinkhorn-half", "dp-swd", "mean-embedding")  # a trial is cheap
 ANSWERED = 2  # trials, where answers are all that is asked for
@@ -113,7 +114,7 @@ def abort(_: NoiseSource) -> None:
 
 @pytest.mark.parametrize("name", OLDER)
 def test_the_worst_canary_stays_below_the_claim(name: str) -> None:
-    rules = Rules(trials=300, delta=1e-5, error=FALSE_ALARM)
+    rules = Rules(trials=200, delta=DELTA, error=FALSE_ALARM)
     result = play(make_target(name, 1.0), make_pair("flip"), rules)
     assert result.holds
     assert result.failed_answers == 0
@@ -140,7 +141,7 @@ def test_every_trial_is_answered_over_grpc(
 
 @pytest.mark.parametrize("name", ["dp-sinkhorn", "mean-embedding"])
 def test_a_quarter_of_the_noise_exceeds_the_claim(name: str) -> None:
-    rules = Rules(trials=300, delta=DELTA, error=FALSE_ALARM)
+    rules = Rules(trials=200, delta=DELTA, error=MISSED)
     result = play(make_target(name, 1.0), make_pair("flip"), rules, noise=QuarterNoise())
     assert not result.holds, result
 
@@ -159,7 +160,7 @@ def test_a_quarter_of_the_noise_exceeds_the_claim_in_process(name: str) -> None:
     without, extra = (
         np.array([score(with_extra) for _ in range(fault.trials)]) for with_extra in (False, True)
     )
-    bound = epsilon_lower_bound(without, extra, fault.delta, error=1e-5)
+    bound = epsilon_lower_bound(without, extra, fault.delta, MISSED)
     assert bound > target.claim(fault.delta)
 
 

@@ -68,6 +68,6 @@ class NewtonTransport:
 def _updates_alone(reg: float) -> Schedule:
     """Return a slow list without Newton steps, so that nothing of the product's own is used."""
     cooling = tuple(30.0 * 0.97**k for k in range(1000) if 30.0 * 0.97**k > reg)
-    temperatures = (*cooling, *(reg,) * 820)
-    relaxations = (1.6,) * (len(cooling) + 800) + (1.0,) * 20
+    temperatures = (*cooling, *(reg,) * 420)
+    relaxations = (1.6,) * (len(cooling) + 400) + (1.0,) * 20
     return Schedule(temperatures=temperatures, relaxations=relaxations)

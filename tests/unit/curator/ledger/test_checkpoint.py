@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 import sqlite3
 import stat
 from contextlib import closing
@@ -57,10 +58,32 @@ class Folder:
             connection.commit()
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of a ledger that was opened again after two runs, one closed."""
+    root = tmp_path_factory.mktemp("written")
+    with pytest.MonkeyPatch.context() as patch:
+        write(Folder(root, patch))
+    return root
+
+
+@pytest.fixture(scope="module")
+def grown(written: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same files, with a little that was written since."""
+    root = tmp_path_factory.mktemp("grown")
+    shutil.copytree(written, root, dirs_exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        grow(Folder(root, patch))
+    return root
+
+
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
-    """A ledger that was opened again after two runs, one closed; a little was written since."""
-    made = Folder(tmp_path, monkeypatch)
+def folder(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    shutil.copytree(written, tmp_path, dirs_exist_ok=True)
+    return Folder(tmp_path, monkeypatch)
+
+
+def write(made: Folder) -> None:
     ledger = made.open()
     ledger.register_dataset(registration())
     for name in ("gone", "still"):
@@ -72,7 +95,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
     ledger.close()
     made.open().close()
     assert made.replayed == 10
-    return made
 
 
 def grow(folder: Folder) -> None:
@@ -145,9 +167,10 @@ TAMPERED = [
 
 @pytest.mark.parametrize(("statement", "named"), TAMPERED)
 def test_a_changed_ledger_is_refused_and_named(
-    folder: Folder, statement: str, named: str, tmp_path: Path
+    grown: Path, statement: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    grow(folder)
+    shutil.copytree(grown, tmp_path, dirs_exist_ok=True)
+    folder = Folder(tmp_path, monkeypatch)
     folder.edit(statement)
     with pytest.raises(ChainBroken, match=named):
         folder.open(HeadAnchor(tmp_path / "of-nothing.json"))

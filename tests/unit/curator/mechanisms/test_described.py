@@ -314,6 +314,13 @@ def test_a_mechanism_is_priced_as_it_prices_itself() -> None:
         assert described.sensitivity
 
 
+@pytest.fixture
+def without_distributions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the epsilon of the run alone, which takes long for millions of steps."""
+    monkeypatch.setattr("curator.accounting.explain.pld_epsilon", lambda *_: 1.0)
+
+
+@pytest.mark.usefixtures("without_distributions")
 def test_a_method_that_is_known_in_advance_is_favoured() -> None:
     little = put(put(SMALL, "sampling_rate", 1 / 1200), "noise_multiplier", 0.494)
     run = read_described(put(put(little, "epsilon", 10.0), "num_steps", "all"), {})
@@ -325,6 +332,7 @@ def test_a_method_that_is_known_in_advance_is_favoured() -> None:
     assert f"favours order {best.favourite:g}" in "\n".join(explain_lines(best))
 
 
+@pytest.mark.usefixtures("without_distributions")
 def test_what_a_budget_favours_affords_more_of_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
