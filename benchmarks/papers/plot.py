@@ -17,7 +17,7 @@ Lines = dict[str, dict[float, float]]
 
 
 def lines_of(rows: Iterable[Mapping[str, Any]], data: str, column: str) -> Lines:
-    """Return the best value at each epsilon, by method, of what a ledger charged.
+    """Return the best value at each epsilon in two digits, by method, of what a ledger charged.
 
     Args:
         rows: Also with points along the way.
@@ -31,8 +31,8 @@ def lines_of(rows: Iterable[Mapping[str, Any]], data: str, column: str) -> Lines
         for point in (row, *row["points"]):
             epsilon, value = point["epsilon"], point["values"].get(column)
             if epsilon is not None and value is not None:
-                known = lines[row["method"]].get(epsilon, 0.0)
-                lines[row["method"]][epsilon] = max(known, value)
+                known, place = lines[row["method"]], float(f"{epsilon:.2g}")
+                known[place] = max(known.get(place, 0.0), value)
     return dict(lines)
 
 
