@@ -53,7 +53,8 @@ def read_weights(
         detail = "weights: not valid safetensors"
         raise MalformedRequest(detail) from None
     if parts.keys() != sizes.keys():
-        detail = f"weights: expected tensors named {', '.join(sizes)}"
+        wanted = f"tensors named {', '.join(sizes)}" if sizes else "no tensors"
+        detail = f"weights: expected {wanted}"
         raise MalformedRequest(detail)
     return {name: _tensor(name, parts[name], size, largest) for name, size in sizes.items()}
 
