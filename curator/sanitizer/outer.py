@@ -26,6 +26,7 @@ LEFT_RADIUS: Final = 1 << 15
 RIGHT_RADIUS: Final = (1 << 15) - 1  # so that a coordinate fits int16
 MAX_VALUES: Final = 1 << 23
 _MOST_ROWS: Final = 1 << 22  # 2^22 products of at most 2^30 add up to 2^52: exact in float64
+_BEYOND: Final = 2.0**17  # of a row that is not certified, and small enough to be multiplied by 0
 _LEAST_SPACINGS: Final = 4  # rounding may take a quarter of the sensitivity
 
 Factors = tuple[Tensor, Tensor, Tensor]
@@ -116,7 +117,8 @@ def _right_rows(rows_MF: Tensor, shape: tuple[int, int]) -> Tensor:
     if rows_MF.shape != shape:
         msg = "rows have the wrong shape"
         raise ValueError(msg)
-    return _certified(rows_MF, RIGHT_RADIUS).to(torch.int16)
+    whole_MF = _integers(rows_MF)
+    return (whole_MF * _is_certified(whole_MF, RIGHT_RADIUS)).to(torch.int16)
 
 
 def release_outer_sum(
@@ -153,29 +155,37 @@ def _fine_sum(compute: Callable[[], Iterable[Factors]], shape: tuple[int, int]) 
     try:
         sums = zeros.clone()
         for left_MK, right_MF, units_M in compute():
-            num_rows = len(units_M)
-            if (left_MK.shape, right_MF.shape) != ((num_rows, shape[0]), (num_rows, shape[1])):
+            sizes = [(len(units_M), width) for width in shape]
+            if [left_MK.shape, right_MF.shape] != sizes or len(units_M) > _MOST_ROWS:
                 return zeros
-            if num_rows > _MOST_ROWS:
-                return zeros
-            shared_MK = _shared(_certified(left_MK, LEFT_RADIUS), units_M.to(left_MK.device))
-            product_KF = shared_MK.T @ _certified(right_MF, RIGHT_RADIUS)
-            sums += product_KF.to("cpu", torch.int64)
+            sums += _product(_integers(left_MK), _integers(right_MF), units_M)
     except Exception:  # noqa: BLE001 - an abort would be an answer that is not noised
         return zeros
     return sums
 
 
-def _certified(rows: Tensor, radius: int) -> Tensor:
-    """Return rows as float64 integers of norm at most `radius`; others, and NaN, become zero.
+def _product(left_MK: Tensor, right_MF: Tensor, units_M: Tensor) -> Tensor:
+    """Return the exact sum of the products of certified rows, each shared with its unit."""
+    kept_M1 = _is_certified(left_MK, LEFT_RADIUS) & _is_certified(right_MF, RIGHT_RADIUS)
+    shared_MK = _shared(left_MK * kept_M1, units_M.to(left_MK.device))
+    return (shared_MK.T @ right_MF).to("cpu", torch.int64)
 
-    Coordinates are cut to the radius and one more before they are squared: at most 2^23 squares of
-    less than 2^31 add up to less than 2^54, and below 2^53 exactly, which the bound of 2^30 is.
+
+def _integers(rows: Tensor) -> Tensor:
+    """Return rows as float64 integers of moderate size; what is not finite is beyond any radius."""
+    if not rows.is_floating_point():
+        return rows.to(torch.float64)
+    whole = rows.to(torch.float64).trunc().nan_to_num(_BEYOND, _BEYOND, -_BEYOND)
+    return whole.clamp_(-_BEYOND, _BEYOND)
+
+
+def _is_certified(whole: Tensor, radius: int) -> Tensor:
+    """Return, for each row of integers, whether sum(k^2) <= radius^2, as a column.
+
+    Squares of at most 2^34 add up exactly as far as 2^53, far above the bound of 2^30, and beyond
+    it a sum never comes back down.
     """
-    whole = rows.to(torch.float64).trunc().nan_to_num(2.0 * radius)
-    whole = whole.clamp(-radius - 1, radius + 1)
-    squares = whole.square().sum(dim=1, keepdim=True)
-    return whole.masked_fill(squares > radius**2, 0.0)
+    return whole.square().sum(dim=1, keepdim=True) <= radius**2
 
 
 def _shared(left_MK: Tensor, units_M: Tensor) -> Tensor:

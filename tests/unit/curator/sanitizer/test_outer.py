@@ -20,8 +20,9 @@ from curator.sanitizer.outer import (
     RIGHT_RADIUS,
     Factors,
     OuterBounds,
-    _certified,
     _fine_sum,
+    _integers,
+    _is_certified,
     release_outer_sum,
     right_rows,
 )
@@ -102,9 +103,13 @@ def test_a_row_beyond_its_radius_or_not_a_number_adds_nothing() -> None:
 
 def test_the_certificate_agrees_with_python_integers() -> None:
     on_sphere = torch.tensor([[3.0, 4.0], [3.0, 4.9], [-5.0, 0.0], [4.0, 4.0], [1e300, 0.0]])
-    assert _certified(on_sphere, 5).tolist() == [[3, 4], [3, 4], [-5, 0], [0, 0], [0, 0]]
-    wide = torch.full((1, 1 << 17), float(RIGHT_RADIUS + 1))
-    assert _certified(wide, RIGHT_RADIUS).count_nonzero() == 0
+    on_sphere = torch.cat((on_sphere, torch.tensor([[math.nan, 0.0], [-math.inf, 0.0]])))
+    whole = _integers(on_sphere)
+    assert whole[:4].tolist() == [[3, 4], [3, 4], [-5, 0], [4, 4]]
+    assert _is_certified(whole, 5).flatten().tolist() == [True] * 3 + [False] * 4
+    wide = torch.full((1, 1 << 17), RIGHT_RADIUS, dtype=torch.int16)
+    assert not _is_certified(_integers(wide), RIGHT_RADIUS)
+    assert not _is_certified(_integers(wide.double() * 1e9), LEFT_RADIUS)
 
 
 def test_the_records_of_a_unit_are_shared_out() -> None:
