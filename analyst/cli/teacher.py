@@ -10,6 +10,7 @@ from typing import Literal
 import typer
 
 from analyst.cli.access import Access
+from analyst.cli.adapt import say_accuracy
 from analyst.cli.command import Task, command
 from analyst.cli.exit_code import ExitCode
 from analyst.cli.options import Group, argument, flag, option
@@ -88,14 +89,9 @@ def measure(
     part: Literal["train", "test"] = option("Of a file with both parts.", default="test"),
 ) -> None:
     """The accuracy of a teacher on labelled public images; free."""
-    from analyst.adaptation.public_images import accuracy, read_public
     from analyst.teacher.session import load_teacher
 
-    model, shape = load_teacher(run)
-    images = read_public(test_file, shape, part=part)
-    share, count = accuracy(model, images), len(images.labels_N)
-    task.screen.show(f"accuracy {100 * share:.2f}% on {count:,} images")
-    task.screen.answer({"accuracy": share, "num_images": count})
+    say_accuracy(task, load_teacher(run), test_file, part)
 
 
 @command(app, "refine synthetic.npz --teacher runs/teacher --out refined.npz")

@@ -27,7 +27,7 @@ from curator.divergences.scattering import Scattering
 from curator.errors import MalformedRequest
 from curator.mechanisms.base import Requirements, StatefulMechanism
 from curator.mechanisms.specification import MAX_ROWS, MAX_UNITS, Specification, refuse_beyond
-from curator.mechanisms.uploaded_weights import read_weights
+from curator.mechanisms.uploaded_weights import extractor_shape, read_weights
 from curator.privacy.batches import ImageSpace, RecordBatch, Samples
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private, Sealed
@@ -43,7 +43,7 @@ from curator.sanitizer.outer import (
 
 _FEATURES_IN_A_RADIUS: Final = feature_nets.ROW_RADIUS * linear_softmax.FEATURE_STEP
 _MAX_WORK: Final = 1 << 40  # multiplications for the features of all records: minutes
-_MAX_STEP_WORK: Final = 1 << 40  # the same of a step
+_MAX_STEP_WORK: Final = 1 << 38  # the same of a step
 _RECORD_BYTES: Final = 17  # of a label, a unit and a mask, beside the pixels
 _PADDING_ROWS: Final = 1 << 9
 
@@ -287,17 +287,7 @@ def network_shape(spec: LinearTeacherSpec, space: ImageSpace) -> FeatureShape | 
     )
     if spec.features == "pixels" or spec.features == "scattering":
         return None
-    try:
-        shape = FeatureShape(
-            architecture=spec.features,
-            channels=space.channels,
-            height=space.height,
-            width=space.width,
-            max_level=space.max_level,
-            num_features=spec.num_features,
-        )
-    except ValueError as error:  # its words are about public sizes
-        raise MalformedRequest(str(error)) from None
+    shape = extractor_shape(spec.features, spec.num_features, space)
     work = rows * shape.multiplications
     refuse_beyond({"max_size, features: too much work for all records": (work, _MAX_WORK)})
     return shape

@@ -28,7 +28,7 @@ from analyst.training.progress import Progress
 from curator.accounting.explain import explain
 from curator.mechanisms.described import read_described
 from tests.e2e.conftest import Local, Process, batch, credentials, digits_folder
-from tests.fakes.adaptation import write_digits
+from tests.fakes.adaptation import StopAfter, write_digits
 
 pytestmark = pytest.mark.e2e
 
@@ -48,21 +48,6 @@ def recipe(**changes: Any) -> TeacherRecipe:
 def access(local: Local) -> list[str]:
     target = f"localhost:{local.curator.rpc.port}"
     return ["--curator", target, "--credentials", str(credentials(local.folder, "alice"))]
-
-
-class StopAfter:
-    """Asks after so many checks, one a step."""
-
-    def __init__(self, checks: float = float("inf")) -> None:
-        self._left = checks
-
-    @property
-    def asked(self) -> bool:
-        self._left -= 1
-        return self._left < 0
-
-    def wait(self, seconds: float) -> bool:
-        return False
 
 
 def options(out: Path, source: Path | None, stop: StopAfter) -> TeacherOptions:

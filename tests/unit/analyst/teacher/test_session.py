@@ -17,9 +17,9 @@ from analyst.generators.generator import ImageShape
 from analyst.teacher.classifier import LARGEST_WEIGHT, new_teacher
 from analyst.teacher.recipe import TEACHERS, TeacherRecipe
 from analyst.teacher.session import TeacherOptions, TeacherState, follow, start_teacher
-from analyst.training.loop import Outcome, Update
+from analyst.training.loop import Outcome
 from analyst.training.progress import Progress
-from tests.fakes.adaptation import write_digits
+from tests.fakes.adaptation import Stop, Watch, write_digits
 from tests.fakes.barrier import FakeBarrier, make_error
 
 SHAPE = ImageShape(channels=1, height=8, width=8, num_classes=10)
@@ -48,29 +48,6 @@ class FakeRun:
 
     def close(self) -> None:
         return
-
-
-class Watch:
-    def __init__(self) -> None:
-        self.updates: list[Update] = []
-        self.lost: list[tuple[int, int]] = []
-
-    def updated(self, update: Update) -> None:
-        self.updates.append(update)
-
-    def skipped(self, first: int, last: int) -> None:
-        self.lost.append((first, last))
-
-    def waiting(self, delay: float, left: float) -> None:
-        return
-
-
-class Stop:
-    def __init__(self) -> None:
-        self.asked = False
-
-    def wait(self, seconds: float) -> bool:
-        return False
 
 
 def recipe(**changes: Any) -> TeacherRecipe:
