@@ -91,7 +91,8 @@ def measure(
     """The accuracy of a teacher on labelled public images; free."""
     from analyst.teacher.session import load_teacher
 
-    say_accuracy(task, load_teacher(run), test_file, part)
+    teacher = load_teacher(run)
+    say_accuracy(task, (teacher.model, teacher.shape), test_file, part)
 
 
 @command(app, "refine synthetic.npz --teacher runs/teacher --out refined.npz")
@@ -115,9 +116,8 @@ def refine(  # noqa: PLR0913 - one parameter an option
     from analyst.teacher.session import load_teacher
 
     check_output(out, force=force)
-    model, shape = load_teacher(teacher)
     data = load_images(synthetic)
-    refined = refined_by(data, model, shape, how=how, least_share=sure)
+    refined = refined_by(data, load_teacher(teacher), how=how, least_share=sure)
     save_images(out, refined.images, force=force)
     count = len(refined.images.labels)
     task.screen.say(

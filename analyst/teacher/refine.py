@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from analyst.errors import ImageFileError
 from analyst.evaluation.image_file import LabelledImages
-from analyst.generators.generator import ImageShape
+from analyst.training.guided import Teacher
 
 How = Literal["label", "drop"]
 
@@ -33,30 +33,25 @@ class Refined:
 
 
 def refine(
-    data: LabelledImages,
-    teacher: nn.Module,
-    shape: ImageShape,
-    *,
-    how: How,
-    least_share: float = 0.0,
+    data: LabelledImages, teacher: Teacher, *, how: How, least_share: float = 0.0
 ) -> Refined:
     """Compare the label of each image with the class that a teacher gives it.
 
     Args:
         data: Synthetic images.
-        teacher: Scores of images in [-1, 1].
-        shape: Of the images that it takes.
+        teacher: Of the same data set.
         how: What happens where they differ: the image gets the teacher's label, or is dropped.
         least_share: Images are dropped of whose class the teacher is less sure.
 
     Raises:
         ImageFileError: If the images are not the teacher's, or none is left.
     """
+    shape = teacher.shape
     expected = (shape.channels, shape.height, shape.width)
     if data.images.shape[1:] != expected:
         message = f"the images are {data.images.shape[1:]}, and the teacher's {expected}"
         raise ImageFileError(message, "Give images and a teacher of one data set.")
-    shares_NK = _shares(teacher, torch.from_numpy(data.images))
+    shares_NK = _shares(teacher.model, torch.from_numpy(data.images))
     given_N = shares_NK.argmax(dim=1).numpy()
     sure_N = shares_NK.amax(dim=1).numpy() >= least_share
     agrees_N = given_N == data.labels
@@ -73,7 +68,7 @@ def refine(
 
 
 @torch.no_grad()
-def _shares(teacher: nn.Module, levels_NCHW: Tensor) -> Tensor:
+def _shares(model: nn.Module, levels_NCHW: Tensor) -> Tensor:
     """Return the teacher's probabilities [N, K]."""
     chunks = torch.split(levels_NCHW, _AT_ONCE)
-    return torch.cat([teacher(one.float() / 127.5 - 1).softmax(dim=1) for one in chunks])
+    return torch.cat([model(one.float() / 127.5 - 1).softmax(dim=1) for one in chunks])

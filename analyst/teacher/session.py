@@ -35,6 +35,7 @@ from analyst.training.checkpoint import (
     must_fit_recipe,
     read_run,
 )
+from analyst.training.guided import Teacher
 from analyst.training.loop import Asker, Observer, Outcome, Stop, StopAsked, Update
 from analyst.training.progress import Progress
 from analyst.training.run_files import Outputs, Trained
@@ -138,12 +139,8 @@ def resume_teacher(curator: RunSource[FeatureRun], options: TeacherOptions) -> O
     return _follow(state, run, recipe, outputs, options)
 
 
-def load_teacher(out: Path) -> tuple[TeacherClassifier, ImageShape]:
-    """Return the classifier of a run's newest checkpoint, with its averaged map.
-
-    Returns:
-        The classifier, and the shape of the images that it takes.
-    """
+def load_teacher(out: Path) -> Teacher:
+    """Return the classifier of a run's newest checkpoint, with its averaged map."""
     tensors, manifest = read_run(out)
     recipe = TEACHERS.from_dict(manifest.recipe, origin=f"the recipe in {out}")
     shape = image_shape(manifest.dataset)
@@ -151,7 +148,7 @@ def load_teacher(out: Path) -> tuple[TeacherClassifier, ImageShape]:
     with must_fit_recipe(out):
         load_module(model, tensors, part="model")
         load_module(model.linear, tensors, part="ema")
-    return model.eval(), shape
+    return Teacher(model=model.eval(), shape=shape, run_id=manifest.run_id)
 
 
 def _built(recipe: TeacherRecipe, shape: ImageShape) -> tuple[TeacherClassifier, torch.Generator]:

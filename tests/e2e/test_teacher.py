@@ -74,6 +74,14 @@ def test_the_command_teaches_tests_and_refines(
     assert found["num_images"] == 350
     assert found["accuracy"] > 0.7
 
+    generator = ["train", *access(local), "--out", str(tmp_path / "guided"), "--steps", "2"]
+    generator += ["--recipe", "dp-sinkhorn-digits", "--teacher", str(out)]
+    assert main(generator) == ExitCode.RECIPE  # it would not count
+    assert main([*generator, "--set", "training.guidance=0.1"]) == ExitCode.OK
+    _, manifest = checkpoint_store(tmp_path / "guided").load()
+    assert manifest.dataset["teacher_run"] == checkpoint_store(out).load()[1].run_id
+    capsys.readouterr()
+
     made, refined = tmp_path / "made.npz", tmp_path / "refined.npz"
     with np.load(write_digits(tmp_path / "large.npz", 300, 1440)) as file:
         labels = file["labels"].copy()
@@ -107,9 +115,9 @@ def test_a_run_that_was_stopped_goes_on_without_its_source(local: Local, tmp_pat
         assert not barrier.resume_run(manifest.run_id).is_open
     after, _ = checkpoint_store(out).load()
     assert all(torch.equal(network(after)[name], one) for name, one in network(tensors).items())
-    model, shape = load_teacher(out)
-    assert model(torch.zeros(2, 1, 8, 8)).shape == (2, 10)
-    assert (shape.height, shape.num_classes) == (8, 10)
+    teacher = load_teacher(out)
+    assert teacher.model(torch.zeros(2, 1, 8, 8)).shape == (2, 10)
+    assert (teacher.shape.height, teacher.shape.num_classes) == (8, 10)
 
 
 def network(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

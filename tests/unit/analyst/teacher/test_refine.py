@@ -13,6 +13,7 @@ from analyst.errors import ImageFileError
 from analyst.evaluation.image_file import LabelledImages
 from analyst.generators.generator import ImageShape
 from analyst.teacher.refine import refine
+from analyst.training.guided import Teacher
 
 SHAPE = ImageShape(channels=1, height=1, width=2, num_classes=3)
 
@@ -25,6 +26,9 @@ class ByBrightness(nn.Module):
         return torch.stack((-8 * mean, torch.zeros_like(mean), 8 * mean), dim=1)
 
 
+BRIGHTNESS = Teacher(model=ByBrightness(), shape=SHAPE, run_id="run-2")
+
+
 def data(levels: list[int], labels: list[int]) -> LabelledImages:
     images = np.array(levels, dtype=np.uint8)[:, None, None, None].repeat(2, axis=3)
     return LabelledImages(images, np.array(labels), classes=("a", "b", "c"), run_id="run-1")
@@ -32,7 +36,7 @@ def data(levels: list[int], labels: list[int]) -> LabelledImages:
 
 def test_labels_are_the_teacher_s() -> None:
     given = data([0, 255, 255, 0], [0, 0, 2, 1])
-    found = refine(given, ByBrightness(), SHAPE, how="label")
+    found = refine(given, BRIGHTNESS, how="label")
     assert found.images.labels.tolist() == [0, 2, 2, 0]
     assert found.images.labels.dtype == np.int64
     assert np.array_equal(found.images.images, given.images)
@@ -41,7 +45,7 @@ def test_labels_are_the_teacher_s() -> None:
 
 
 def test_images_are_dropped_where_it_disagrees() -> None:
-    found = refine(data([0, 255, 255, 0], [0, 0, 2, 1]), ByBrightness(), SHAPE, how="drop")
+    found = refine(data([0, 255, 255, 0], [0, 0, 2, 1]), BRIGHTNESS, how="drop")
     assert found.images.labels.tolist() == [0, 2]
     assert found.images.images[:, 0, 0, 0].tolist() == [0, 255]
     assert (found.num_disagreed, found.num_dropped) == (2, 2)
@@ -49,7 +53,7 @@ def test_images_are_dropped_where_it_disagrees() -> None:
 
 def test_images_of_whose_class_it_is_not_sure_are_dropped() -> None:
     given = data([0, 120, 255], [0, 1, 1])
-    found = refine(given, ByBrightness(), SHAPE, how="label", least_share=0.9)
+    found = refine(given, BRIGHTNESS, how="label", least_share=0.9)
     assert found.images.labels.tolist() == [0, 2]
     assert (found.num_disagreed, found.num_dropped) == (2, 1)
 
@@ -70,4 +74,4 @@ def test_nothing_to_write_is_an_error(
     given: LabelledImages, options: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(ImageFileError, match=words):
-        refine(given, ByBrightness(), SHAPE, **options)
+        refine(given, BRIGHTNESS, **options)
