@@ -242,7 +242,8 @@ _TARGETS: Final[Mapping[str, Callable[[str, float], Target]]] = {
     # a map of zeros is wrong about every record, whose gradient reaches its bound
     "linear-teacher": _of(
         _BOUNDED,
-        {"features": "pixels", "num_features": 0, "bias": 0.5, "clip_norm": 0.1},
+        {"asks": "gradient", "features": "pixels", "num_features": 0, "bias": 0.5},
+        {"clip_norm": 0.1},
         sends=_map_of_zeros,
     ),
     "mean-embedding": _of(

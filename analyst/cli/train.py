@@ -57,12 +57,13 @@ class GeneratorStart(Start):
         """Return where a session writes and what it starts from."""
         from analyst.training.session import SessionOptions  # torch
 
-        teacher = None
+        guide = None
         if self.teacher is not None:
+            from analyst.teacher.guidance import guide_of
             from analyst.teacher.session import load_teacher
 
-            teacher = load_teacher(self.teacher)
-        return SessionOptions(out=self.out, start_from=self.start_from, teacher=teacher)
+            guide = guide_of(load_teacher(self.teacher))
+        return SessionOptions(out=self.out, start_from=self.start_from, guide=guide)
 
 
 @command(

@@ -60,6 +60,11 @@ class TeacherClassifier(nn.Module):
         bias_N1 = features_NF.new_full((len(features_NF), 1), self._bias)
         return normalize(torch.cat((features_NF, bias_N1), dim=1), dim=1)
 
+    def moments(self, images_NCHW: Tensor) -> Tensor:
+        """Return rows of norm 1, and their squares scaled to norm 1 [N, 2 (F + 1)]."""
+        rows_NF = self.rows(images_NCHW)
+        return torch.cat((rows_NF, normalize(rows_NF.square(), dim=1)), dim=1)
+
     def forward(self, images_NCHW: Tensor) -> Tensor:
         """Return a score per class [N, K]."""
         scores_NK: Tensor = self.linear(self.rows(images_NCHW))

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from analyst.errors import ImageFileError
 from analyst.evaluation.image_file import LabelledImages
-from analyst.training.guided import Teacher
+from analyst.teacher.session import Teacher
 
 How = Literal["label", "drop"]
 
@@ -44,8 +44,11 @@ def refine(
         least_share: Images are dropped of whose class the teacher is less sure.
 
     Raises:
-        ImageFileError: If the images are not the teacher's, or none is left.
+        ImageFileError: If the images are not the teacher's, it has no map, or none is left.
     """
+    if len(teacher.means_KR):
+        message = f"run {teacher.run_id} asked for class sums, and taught no map"
+        raise ImageFileError(message, "Give a --teacher whose recipe asks for gradients.")
     shape = teacher.shape
     expected = (shape.channels, shape.height, shape.width)
     if data.images.shape[1:] != expected:

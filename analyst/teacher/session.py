@@ -1,14 +1,15 @@
 """One session of a teacher: learn what is public, open or resume, follow the curator's gradients.
 
 What goes to the curator are the network's weights and the linear map; what comes back is a noised
-gradient with respect to the map. A checkpoint has the network too, so that a resumed run needs no
-source.
+gradient with respect to the map, or, where a recipe asks for them, noised sums over each class. A
+checkpoint has the network too, so that a resumed run needs no source.
 
 Shapes: K classes, F features.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from torch import Tensor
 
 from analyst.adaptation.public_images import read_public
 from analyst.adaptation.state import load_module
-from analyst.errors import RecipeError
+from analyst.errors import CheckpointError, RecipeError
 from analyst.generators.generator import ImageShape
 from analyst.teacher.classifier import (
     LARGEST_WEIGHT,
@@ -35,7 +36,6 @@ from analyst.training.checkpoint import (
     must_fit_recipe,
     read_run,
 )
-from analyst.training.guided import Teacher
 from analyst.training.loop import Asker, Observer, Outcome, Stop, StopAsked, Update
 from analyst.training.progress import Progress
 from analyst.training.run_files import Outputs, Trained
@@ -54,9 +54,19 @@ class TeacherOptions:
     stop: Stop
 
 
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Teacher:
+    """What a run taught: a classifier, or the means of each class in its network's features."""
+
+    model: TeacherClassifier
+    means_KR: Tensor  # of `TeacherClassifier.moments`; no rows where a map was taught
+    shape: ImageShape
+    run_id: str
+
+
 @dataclass(slots=True)
 class TeacherState:
-    """What the gradients change: the map, its average, and its last move."""
+    """What answers change: a map, its average and its last move; or the sum of all answers."""
 
     model: TeacherClassifier
     ema: Ema
@@ -67,7 +77,9 @@ class TeacherState:
     def of(cls, model: TeacherClassifier, recipe: TeacherRecipe) -> TeacherState:
         """Return the state before the first gradient."""
         ema = Ema(model.linear, recipe.training.ema_decay)
-        return cls(model, ema, torch.zeros_like(model.linear.weight))
+        num_classes, width = model.linear.weight.shape
+        width = 2 * width + 1 if recipe.mechanism.asks == "class-sums" else width
+        return cls(model, ema, torch.zeros(num_classes, width))
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the state as named tensors, copied."""
@@ -140,7 +152,11 @@ def resume_teacher(curator: RunSource[FeatureRun], options: TeacherOptions) -> O
 
 
 def load_teacher(out: Path) -> Teacher:
-    """Return the classifier of a run's newest checkpoint, with its averaged map."""
+    """Return what a run's newest checkpoint holds; of a map the average.
+
+    Raises:
+        CheckpointError: If class sums were asked and there was no answer yet.
+    """
     tensors, manifest = read_run(out)
     recipe = TEACHERS.from_dict(manifest.recipe, origin=f"the recipe in {out}")
     shape = image_shape(manifest.dataset)
@@ -148,7 +164,20 @@ def load_teacher(out: Path) -> Teacher:
     with must_fit_recipe(out):
         load_module(model, tensors, part="model")
         load_module(model.linear, tensors, part="ema")
-    return Teacher(model=model.eval(), shape=shape, run_id=manifest.run_id)
+    means_KR = torch.zeros(0)
+    if recipe.mechanism.asks == "class-sums":
+        if not manifest.num_updates:
+            message = f"the run in {out} has no class sums yet"
+            raise CheckpointError(message, "Add --resume to 'teacher train' to go on with it.")
+        noise = recipe.mechanism.noise_multiplier / math.sqrt(manifest.num_updates)
+        means_KR = _class_means(tensors["moved"] / manifest.num_updates, noise)
+    return Teacher(model=model.eval(), means_KR=means_KR, shape=shape, run_id=manifest.run_id)
+
+
+def _class_means(sums_KV: Tensor, noise_multiplier: float) -> Tensor:
+    """Return the means of moments [K, V - 1]; a noisy count is not let below twice its noise."""
+    counts_K1 = sums_KV[:, -1:]  # like all others over sqrt(3)
+    return sums_KV[:, :-1] / counts_K1.clamp_min(max(1.0, 2 * noise_multiplier))
 
 
 def _built(recipe: TeacherRecipe, shape: ImageShape) -> tuple[TeacherClassifier, torch.Generator]:
@@ -233,12 +262,14 @@ def follow(
         before the failed step.
     """
     ask = Asker(run, recipe.session.retry_for_s, observer, stop)
-    network, weight_KF = state.model.network_bytes(), state.model.linear.weight
+    network, sent_KF = state.model.network_bytes(), state.model.linear.weight.detach()
+    if recipe.mechanism.asks == "class-sums":
+        sent_KF = torch.zeros_like(state.moved_KF)
     try:
         while run.next_step <= run.num_steps:
             if stop.asked:
                 return Outcome.STOPPED
-            answer = ask(lambda: run.feature_gradient(weight_KF.detach(), network))
+            answer = ask(lambda: run.feature_gradient(sent_KF, network))
             if answer is not None:
                 observer.updated(_moved(state, recipe, answer, run))
     except StopAsked:
@@ -250,17 +281,25 @@ def follow(
 def _moved(
     state: TeacherState, recipe: TeacherRecipe, answer_KF: Tensor, run: FeatureRun
 ) -> Update:
-    """Move the map against a gradient scaled to length 1, and what is left of the last move."""
+    """Move the map against a gradient scaled to length 1, and what is left of the last move.
+
+    Class sums are added up.
+    """
     step, descent = run.next_step - 1, recipe.descent
-    cosine = half_cosine((step - 1) / run.num_steps) if descent.decay == "cosine" else 1.0
     norm = float(torch.linalg.vector_norm(answer_KF))
+    state.num_updates += 1
+    if recipe.mechanism.asks == "class-sums":
+        state.moved_KF.add_(answer_KF)
+        return Update(
+            step=step, num_updates=state.num_updates, learning_rate=0.0, gradient_norm=norm
+        )
+    cosine = half_cosine((step - 1) / run.num_steps) if descent.decay == "cosine" else 1.0
     state.moved_KF.mul_(descent.momentum).add_(answer_KF, alpha=-1 / max(norm, 1e-30))
     weight_KF = state.model.linear.weight
     weight_KF.add_(state.moved_KF, alpha=descent.lr * cosine).clamp_(
         -LARGEST_WEIGHT, LARGEST_WEIGHT
     )
     state.ema.update(state.model.linear)
-    state.num_updates += 1
     return Update(
         step=step,
         num_updates=state.num_updates,

@@ -1,6 +1,7 @@
 """A linear map with softmax on rows of norm 1, its gradient factored, all of it in integers.
 
-A record's gradient with respect to the map is the outer product of its residual p - y and its row.
+A record's gradient with respect to the map is the outer product of its residual p - y and its row;
+with y in the place of the residual, the sum over records is that of the rows of each class.
 Rows, weights and probabilities are integers on public grids, sums of products stay below 2^53, and
 the exponential is a table, so no bit of a record's factors depends on its companions. The analyst's
 own implementation is in floats; `tests/unit/analyst/teacher/test_features.py` holds the two
@@ -11,7 +12,6 @@ Shape legend: M records, F features, K classes, P pixels, S scattering coefficie
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Final
 
@@ -35,6 +35,14 @@ _COARSER_BITS: Final = 4  # of coefficients, so that 2^12 squares of 2^15 times 
 _TABLE_STEPS: Final = 1 << 10  # of a unit of a score
 _LOWEST_SCORE: Final = 24
 _EXP_BITS, _SHARE_BITS = 24, 20
+_EXPONENTIALS: Final = torch.tensor(
+    [
+        float(round(math.exp(-step / _TABLE_STEPS) * 2**_EXP_BITS))
+        for step in range(_LOWEST_SCORE * _TABLE_STEPS + 1)
+    ],
+    dtype=torch.float64,
+)
+"""exp(-i / 1024) as integers: the rounding hides what mathematics libraries differ in."""
 
 
 def pixel_integers(levels_MP: Tensor, max_level: int) -> Tensor:
@@ -88,6 +96,46 @@ def unit_rows(integers_MF: Tensor, bias: float, radius: int) -> Tensor:
     return torch.trunc(whole * (radius * _MARGIN / norms_M1))
 
 
+def moment_rows(rows_MF: Tensor, radius: int) -> Tensor:
+    """Return [phi, phi^2 / |phi^2|, 1] / sqrt(3), truncated to integers.
+
+    Args:
+        rows_MF: float64 rows of `unit_rows`.
+        radius: Of the ball of integers.
+
+    Returns:
+        float64 rows (M, 2 F + 1) of norm at most `radius`; the last number is a constant.
+
+    Privacy:
+        Row i is a function of row i alone, bit for bit.
+
+    References:
+        [harder:23], section 4 (means of perceptual features, and of their squares).
+    """
+    share = _MARGIN / math.sqrt(3)
+    squares_MF = torch.floor(rows_MF.square() / radius)
+    norms_M1 = squares_MF.square().sum(dim=1, keepdim=True).sqrt().clamp_min(1.0)  # exact sums
+    parts = (
+        torch.trunc(rows_MF * share),
+        torch.trunc(squares_MF * (radius * share / norms_M1)),
+        torch.full_like(norms_M1, math.floor(radius * share)),
+    )
+    return torch.cat(parts, dim=1)
+
+
+def indicators(labels_M: Tensor, num_classes: int, radius: int) -> Tensor:
+    """Return `radius` in the place of each record's class; nothing for one that does not exist.
+
+    Returns:
+        float64 integers (M, K) of norm at most `radius`.
+
+    Privacy:
+        Row i is a function of record i alone.
+    """
+    classes_K = torch.arange(num_classes, device=labels_M.device)
+    return (labels_M.unsqueeze(1) == classes_K).to(torch.float64) * radius
+
+
 def residuals(
     rows_MF: Tensor, weights_KF: Tensor, labels_M: Tensor, *, clip: float, radii: tuple[int, int]
 ) -> Tensor:
@@ -113,7 +161,7 @@ def residuals(
     scores_MK = rows_MF.to(torch.float64) @ whole_KF.T  # integers below 2^46
     below_MK = scores_MK.amax(dim=1, keepdim=True) - scores_MK
     steps_MK = torch.floor(below_MK * _WEIGHT_STEP * _TABLE_STEPS / radii[1])
-    table = _exponentials().to(rows_MF.device)
+    table = _EXPONENTIALS.to(rows_MF.device)
     powers_MK = table[steps_MK.clamp(max=len(table) - 1).to(torch.int64)]
     shares_MK = powers_MK * 2.0**_SHARE_BITS / powers_MK.sum(dim=1, keepdim=True)
     known_M1 = ((labels_M >= 0) & (labels_M < len(weights_KF))).unsqueeze(1)
@@ -124,13 +172,3 @@ def residuals(
     limit = clip * 2.0**_SHARE_BITS
     scale_M1 = radii[0] * _MARGIN / norms_M1.clamp_min(limit)
     return torch.trunc(said_MK * scale_M1).masked_fill(~known_M1, 0.0)
-
-
-@functools.lru_cache(maxsize=1)
-def _exponentials() -> Tensor:
-    """Return exp(-i / 1024) as float64 integers; the rounding hides what libraries differ in."""
-    steps = range(_LOWEST_SCORE * _TABLE_STEPS + 1)
-    return torch.tensor(
-        [float(round(math.exp(-step / _TABLE_STEPS) * 2**_EXP_BITS)) for step in steps],
-        dtype=torch.float64,
-    )

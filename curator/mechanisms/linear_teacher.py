@@ -2,7 +2,8 @@
 
 Statement and proof: linear_teacher.md. The analyst sends a linear map and the network whose
 features it is on; the answer is the noised sum of all records' clipped gradients with respect to
-the map. Public features and the labels of records meet in no other number.
+the map, or, in its place, of each class's features and their squares. Public features and the
+labels of records meet in no other number.
 
 Shape legend: M records of a batch, P pixels, F features, K classes.
 """
@@ -54,11 +55,14 @@ class LinearTeacherSpec(Specification):
     The map is on the features that `features` names: pixels in [0, 1]; scattering coefficients,
     each group of maps with mean 0 and variance 1; or `num_features` rectified outputs of a network
     of this architecture, whose weights come with every step. A row is the features with `bias`
-    below them, scaled to norm 1. The residual of each record, and so its gradient, is clipped to
-    `clip_norm`, over which `noise_multiplier` is. `max_size` and `max_records_per_unit` repeat, or
+    below them, scaled to norm 1. A step `asks` for the gradient: the residual of each record, and
+    so its gradient, is clipped to `clip_norm`, over which `noise_multiplier` is. Or it asks for
+    class sums of [row, its squares scaled to norm 1, 1] / sqrt(3), with a `clip_norm` of 1 and a
+    map of zeros in the place of the sums. `max_size` and `max_records_per_unit` repeat, or
     exceed, what the data set declares: so many records are kept between steps.
     """
 
+    asks: Literal["gradient", "class-sums"]
     features: Literal["pixels", "scattering", Architecture]
     num_features: Annotated[int, Field(ge=0, le=feature_nets.MAX_FEATURES)]
     bias: Annotated[float, Field(ge=1e-3, le=100)]
@@ -71,6 +75,9 @@ class LinearTeacherSpec(Specification):
         if (self.num_features > 0) != (self.features not in {"pixels", "scattering"}):
             msg = "num_features must be given for a network, and be 0 otherwise"
             raise ValueError(msg)
+        if self.asks == "class-sums" and self.clip_norm != 1:
+            msg = "clip_norm must be 1 where class sums are asked"
+            raise ValueError(msg)
         return self
 
     @property
@@ -79,12 +86,13 @@ class LinearTeacherSpec(Specification):
         return self.max_size * self.max_records_per_unit
 
     def width(self, space: ImageSpace) -> int:
-        """Return the length F + 1 of a row."""
+        """Return the length of a row: F + 1, and of what class sums are of, 2 (F + 1) + 1."""
+        width = self.num_features + 1
         if self.features == "pixels":
-            return space.dimension + 1
-        if self.features == "scattering":
-            return _scattering(space).num_coefficients + 1
-        return self.num_features + 1
+            width = space.dimension + 1
+        elif self.features == "scattering":
+            width = _scattering(space).num_coefficients + 1
+        return width if self.asks == "gradient" else 2 * width + 1
 
     def kept_bytes(self, space: ImageSpace) -> int:
         """Return the bytes of the records and of their rows."""
@@ -114,8 +122,8 @@ class LinearTeacher(StatefulMechanism):
     specification = LinearTeacherSpec
     durability = "every-step"
     sensitivity = (
-        "the gradient of each record is clipped to C and a unit of n records counts each an n-th, "
-        "so the sum moves by at most C"
+        "the gradient of each record is clipped to C, or its row has norm at most C = 1, and a "
+        "unit of n records counts each an n-th, so the sum moves by at most C"
     )
     spec: LinearTeacherSpec
 
@@ -164,6 +172,9 @@ class LinearTeacher(StatefulMechanism):
         if not bool((samples.images_ND.abs() <= largest).all()):  # false for NaN
             detail = f"features: expected finite weights of at most {largest:g} in size"
             raise MalformedRequest(detail)
+        if self.spec.asks == "class-sums" and bool(samples.images_ND.any()):
+            detail = "features: expected zeros, in the place of class sums"
+            raise MalformedRequest(detail)
         self._network(samples)
 
     def start(self, batches: Iterable[Private[RecordBatch]]) -> TeacherState:
@@ -177,10 +188,10 @@ class LinearTeacher(StatefulMechanism):
     def gradient(
         self, state: TeacherState, samples: Samples, noise: NoiseSource
     ) -> tuple[TeacherState, Release]:
-        """Return the noised sum of all records' gradients.
+        """Return the noised sum of all records' gradients, or of their rows by class.
 
         Returns:
-            The same records with their rows, and (K, F + 1): the gradient with respect to the map.
+            The same records with their rows, and the sum, as large as the map that was sent.
 
         Privacy:
             A record's factors are functions of that record, the map and the network alone, of
@@ -194,14 +205,8 @@ class LinearTeacher(StatefulMechanism):
         def compute() -> Iterator[Factors]:
             for sealed, rows_MF in zip(with_rows.batches, with_rows.rows, strict=True):
                 batch = sealed.unseal()
-                residuals_MK = linear_softmax.residuals(
-                    rows_MF,
-                    samples.images_ND,
-                    batch.labels_M.to(rows_MF.device),
-                    clip=self.spec.clip_norm,
-                    radii=(LEFT_RADIUS, RIGHT_RADIUS),
-                )
-                yield residuals_MK, rows_MF, torch.where(batch.mask_M, batch.units_M, -1)
+                said_MK = self._said(rows_MF, samples, batch.labels_M.to(rows_MF.device))
+                yield said_MK, rows_MF, torch.where(batch.mask_M, batch.units_M, -1)
 
         return with_rows, release_outer_sum(compute, bounds=self._bounds, noise=noise)
 
@@ -221,6 +226,20 @@ class LinearTeacher(StatefulMechanism):
         """
         return self.start(batches)
 
+    def _said(self, rows_MF: Tensor, samples: Samples, labels_M: Tensor) -> Tensor:
+        """Return what a row counts for each class.
+
+        Privacy:
+            Row i is a function of record i and the map, bit for bit.
+        """
+        if self.spec.asks == "class-sums":
+            return linear_softmax.indicators(labels_M, self.space.num_classes, LEFT_RADIUS)
+        radii = LEFT_RADIUS, RIGHT_RADIUS
+        clip = self.spec.clip_norm
+        return linear_softmax.residuals(
+            rows_MF, samples.images_ND, labels_M, clip=clip, radii=radii
+        )
+
     def _with_rows(self, state: TeacherState, samples: Samples) -> TeacherState:
         """Return the state with the rows of a step's network; whether they are there is public.
 
@@ -234,7 +253,10 @@ class LinearTeacher(StatefulMechanism):
 
         def rows_of(levels_MP: Tensor) -> Tensor:
             integers_MF = self._integers(levels_MP.to(compute_device()), weights)
-            return linear_softmax.unit_rows(integers_MF, self.spec.bias, RIGHT_RADIUS)
+            rows_MF = linear_softmax.unit_rows(integers_MF, self.spec.bias, RIGHT_RADIUS)
+            if self.spec.asks == "class-sums":
+                return linear_softmax.moment_rows(rows_MF, RIGHT_RADIUS)
+            return rows_MF
 
         rows = tuple(
             right_rows(sealed.unseal().levels_MD, rows_of, width) for sealed in state.batches

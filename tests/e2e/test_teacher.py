@@ -100,6 +100,26 @@ def test_the_command_teaches_tests_and_refines(
         assert 150 < len(file["labels"]) < 250
 
 
+def test_class_sums_guide_a_generator(local: Local, tmp_path: Path) -> None:
+    source, sums = write_digits(tmp_path / "source.npz", 400), tmp_path / "sums"
+    ask = ["--set", "mechanism.asks=class-sums", "--set", "mechanism.clip_norm=1.0"]
+    once = {"training.steps": 1, "mechanism.noise_multiplier": 1.5}
+    for key, value in (SMALL | once).items():
+        ask += ["--set", f"{key}={value}"]
+    train = ["teacher", "train", *access(local), "--source", str(source), "--out", str(sums)]
+    assert main([*train, "--recipe", "linear-teacher-digits", *ask]) == ExitCode.OK
+    means = load_teacher(sums).means_KR
+    assert means.shape == (10, 26)
+    norms = means.reshape(10, 2, 13).norm(dim=2)
+    assert bool((norms > 0.5).all())  # means of rows of norm 1, of which a class's are alike
+    assert bool((norms < 1.2).all())
+    refine = ["refine", str(source), "--teacher", str(sums), "--out", str(tmp_path / "r.npz")]
+    assert main(refine) == ExitCode.FILES
+    generator = ["train", *access(local), "--out", str(tmp_path / "guided"), "--steps", "2"]
+    generator += ["--recipe", "dp-sinkhorn-digits", "--teacher", str(sums)]
+    assert main([*generator, "--set", "training.guidance=0.1"]) == ExitCode.OK
+
+
 def test_a_run_that_was_stopped_goes_on_without_its_source(local: Local, tmp_path: Path) -> None:
     source, out = write_digits(tmp_path / "source.npz", 400), tmp_path / "run"
     with local.connect() as barrier:

@@ -13,6 +13,7 @@ from curator.privacy.batches import ImageSpace, RecordBatch, Samples
 
 SPACE = ImageSpace(channels=1, height=4, width=5, max_level=16, num_classes=3)
 PARAMETERS: dict[str, Any] = {
+    "asks": "gradient",
     "features": "lenet-features",
     "num_features": 7,
     "bias": 0.5,
@@ -38,6 +39,7 @@ def network(subject: LinearTeacher, scale: float = 0.3, seed: int = 0) -> dict[s
 
 def samples(subject: LinearTeacher, scale: float = 2.0, **changes: Any) -> Samples:
     size = (subject.rows_per_step, subject.requirements().numbers_per_row)
+    scale = 0.0 if subject.spec.asks == "class-sums" else scale
     linear = (torch.rand(size, generator=torch.Generator().manual_seed(1)) * 2 - 1) * scale
     fields: dict[str, Any] = {
         "images_ND": linear,

@@ -67,6 +67,7 @@ def adversarial(subject: LinearTeacher, seed: int, scale: float) -> Samples:
 @settings(deadline=None, max_examples=80)
 @given(
     inside=records,
+    asks=st.sampled_from(["gradient", "gradient", "class-sums"]),
     features=st.sampled_from(["pixels", "scattering", "lenet-features", "mlp-features"]),
     scale=st.sampled_from([1e-4, 0.1, LARGEST_WEIGHT]),
     clip_norm=st.floats(1e-3, 2),
@@ -74,15 +75,17 @@ def adversarial(subject: LinearTeacher, seed: int, scale: float) -> Samples:
 )
 def test_one_unit_moves_the_sum_by_what_is_charged_at_most(
     inside: list[tuple[list[int], int, int]],
+    asks: str,
     features: str,
     scale: float,
     clip_norm: float,
     seed: int,
 ) -> None:
     subject = mechanism(
+        asks=asks,
         features=features,
         num_features=0 if features in {"pixels", "scattering"} else 7,
-        clip_norm=clip_norm,
+        clip_norm=clip_norm if asks == "gradient" else 1.0,
         max_records_per_unit=ROWS,
     )
     asked = adversarial(subject, seed, scale)

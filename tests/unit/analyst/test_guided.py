@@ -1,4 +1,4 @@
-"""A teacher pulls generated images towards their labels, and costs nothing."""
+"""A guide's gradient is added to a run's, and costs nothing."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from analyst.errors import RecipeError
 from analyst.generators.generator import ImageShape
 from analyst.recipes import Recipe
 from analyst.training.checkpoint import checkpoint_store
-from analyst.training.guided import GuidedRun, Teacher
+from analyst.training.guided import Guide, GuidedRun
 from analyst.training.progress import Progress
 from analyst.training.session import SessionOptions, resume_session, run_session
 from tests.fakes.barrier import FakeBarrier, FakeDataset
@@ -26,10 +26,18 @@ MakeStop = Callable[..., Any]
 SHAPE = ImageShape(channels=1, height=8, width=8, num_classes=10)
 
 
-def teacher(run_id: str = "taught", shape: ImageShape = SHAPE) -> Teacher:
-    linear = nn.Linear(64, 10, bias=False)
-    nn.init.normal_(linear.weight, generator=torch.Generator().manual_seed(3))
-    return Teacher(model=nn.Sequential(nn.Flatten(), linear), shape=shape, run_id=run_id)
+WEIGHT = torch.randn((10, 64), generator=torch.Generator().manual_seed(3))
+
+
+def guide(run_id: str = "taught", shape: ImageShape = SHAPE) -> Guide:
+    """Return a guide that sees classes by a random linear map."""
+
+    def gradient(images: Tensor, labels: Tensor) -> Tensor:
+        moving = images.detach().requires_grad_()
+        loss = cross_entropy(moving.flatten(1) @ WEIGHT.T, labels)
+        return torch.autograd.grad(loss, moving)[0]
+
+    return Guide(gradient=gradient, shape=shape, run_id=run_id)
 
 
 class FakeRun:
@@ -52,12 +60,10 @@ def batch() -> tuple[Tensor, Tensor]:
 
 def test_the_gradients_are_added() -> None:
     images, labels = batch()
-    run, by = FakeRun(0.25), teacher()
+    run, by = FakeRun(0.25), guide()
     guided = GuidedRun(run, by, 0.5)
-    moving = images.clone().requires_grad_()
-    (slope,) = torch.autograd.grad(cross_entropy(by.model(moving), labels), moving)
-    torch.testing.assert_close(guided.gradient(images, labels), 0.25 + 0.5 * slope)
-    assert all(parameter.grad is None for parameter in by.model.parameters())
+    found = guided.gradient(images, labels)
+    torch.testing.assert_close(found, 0.25 + 0.5 * by.gradient(images, labels))
     guided.close()
     assert run.closed
     assert (guided.run_id, guided.num_steps, guided.next_step) == ("r", 5, 2)
@@ -66,10 +72,10 @@ def test_the_gradients_are_added() -> None:
 
 def test_a_gradient_that_is_withheld_stays_withheld() -> None:
     """Zeros say that the curator's critic learns first; the generator waits, guided or not."""
-    assert GuidedRun(FakeRun(0.0), teacher(), 0.5).gradient(*batch()).count_nonzero() == 0
+    assert GuidedRun(FakeRun(0.0), guide(), 0.5).gradient(*batch()).count_nonzero() == 0
 
 
-def test_a_guided_run_makes_what_its_teacher_sees(
+def test_a_guided_run_makes_what_its_guide_sees(
     tmp_path: Path, small_recipe: MakeRecipe, progress: Progress, make_stop: MakeStop
 ) -> None:
     """The same run with and without; and in two sessions as in one."""
@@ -78,7 +84,7 @@ def test_a_guided_run_makes_what_its_teacher_sees(
     def seen(name: str) -> float:
         made = sample_run(tmp_path / name, 200, seed=0, weights="generator")
         images = torch.from_numpy(made.images).float() / 127.5 - 1
-        scores = teacher().model(images)
+        scores = images.flatten(1) @ WEIGHT.T
         return float((scores.argmax(dim=1).numpy() == made.labels).mean())
 
     def recipe(guidance: float) -> Recipe:
@@ -88,8 +94,8 @@ def test_a_guided_run_makes_what_its_teacher_sees(
         return FakeBarrier(FakeDataset(epsilon=1000.0))
 
     plain, whole, parts = (
-        SessionOptions(out=tmp_path / name, teacher=by)
-        for name, by in (("plain", None), ("whole", teacher()), ("parts", teacher()))
+        SessionOptions(out=tmp_path / name, guide=by)
+        for name, by in (("plain", None), ("whole", guide()), ("parts", guide()))
     )
     run_session(barrier(), recipe(0.0), plain, progress, make_stop())
     run_session(barrier(), recipe(20.0), whole, progress, make_stop())
@@ -102,22 +108,22 @@ def test_a_guided_run_makes_what_its_teacher_sees(
     assert ends[0][1].dataset["teacher_run"] == "taught"
 
 
-def test_a_teacher_that_does_not_count_or_is_another_is_refused_and_free(
+def test_a_guide_that_does_not_count_or_is_another_is_refused_and_free(
     tmp_path: Path, small_recipe: MakeRecipe, progress: Progress, make_stop: MakeStop
 ) -> None:
     barrier, guided = FakeBarrier(), small_recipe(training__guidance=0.5)
-    wrong: list[tuple[Recipe, Teacher | None, str]] = [
+    wrong: list[tuple[Recipe, Guide | None, str]] = [
         (guided, None, "training.guidance is 0.5"),
-        (small_recipe(), teacher(), "training.guidance is 0"),
-        (guided, teacher(shape=replace(SHAPE, width=9)), "does not know"),
+        (small_recipe(), guide(), "training.guidance is 0"),
+        (guided, guide(shape=replace(SHAPE, width=9)), "does not know"),
     ]
     for recipe, by, words in wrong:
-        options = SessionOptions(out=tmp_path / "run", teacher=by)
+        options = SessionOptions(out=tmp_path / "run", guide=by)
         with pytest.raises(RecipeError, match=words):
             run_session(barrier, recipe, options, progress, make_stop())
     assert barrier.opened == []
-    options = SessionOptions(out=tmp_path / "run", teacher=teacher())
+    options = SessionOptions(out=tmp_path / "run", guide=guide())
     run_session(barrier, guided, options, progress, make_stop(2))
-    other = SessionOptions(out=tmp_path / "run", teacher=teacher("another"))
+    other = SessionOptions(out=tmp_path / "run", guide=guide("another"))
     with pytest.raises(RecipeError, match="guided by run taught"):
         resume_session(barrier, {}, other, progress, make_stop())

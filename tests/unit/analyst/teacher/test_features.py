@@ -14,6 +14,7 @@ from analyst.generators.generator import ImageShape
 from analyst.teacher import classifier
 from analyst.teacher.classifier import TeacherClassifier, learn_source, new_teacher
 from analyst.teacher.recipe import TEACHERS, TeacherRecipe
+from analyst.teacher.session import TeacherState, _class_means
 from curator.divergences import linear_softmax
 from curator.mechanisms.linear_teacher import LinearTeacher, LinearTeacherSpec
 from curator.privacy.batches import ImageSpace, RecordBatch, Samples
@@ -80,6 +81,32 @@ def test_both_sides_compute_the_same_rows_and_gradients(features: str) -> None:
     apart = release_values(release).float() - slope_KF
     assert float(apart.norm()) < 0.02 * float(slope_KF.norm())
     assert float(rows[:, :-1].std()) > 0.01
+
+
+@Features
+def test_both_sides_compute_the_same_class_sums(features: str) -> None:
+    made = recipe(features, mechanism__asks="class-sums", mechanism__clip_norm=1.0)
+    model, _ = new_teacher(made, SHAPE)
+    facts = small_facts(channels=2, height=9, width=6, classes=tuple("abcd"))
+    curators = LinearTeacher(LinearTeacherSpec(**made.mechanism.parameters(facts)), SPACE)
+    given, labels = levels(), torch.arange(30) % 4
+    batch = RecordBatch(
+        levels_MD=given,
+        labels_M=labels,
+        mask_M=torch.ones(30, dtype=torch.bool),
+        units_M=torch.arange(30),
+    )
+    asked = Samples(
+        images_ND=torch.zeros_like(TeacherState.of(model, made).moved_KF),
+        labels_N=torch.zeros(4, dtype=torch.int64),
+        weights=model.network_bytes(),
+    )
+    curators.check_samples(asked)
+    _, release = curators.gradient(curators.start([Private(batch)]), asked, NoNoise())
+    means = _class_means(release_values(release).float(), 0.0)
+    moments = model.moments(images(given)).detach()
+    expected = torch.stack([moments[labels == place].mean(dim=0) for place in range(4)])
+    torch.testing.assert_close(means, expected, rtol=0, atol=4e-3)
 
 
 def test_both_sides_have_the_same_constants() -> None:

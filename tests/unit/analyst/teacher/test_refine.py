@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ from torch import Tensor, nn
 from analyst.errors import ImageFileError
 from analyst.evaluation.image_file import LabelledImages
 from analyst.generators.generator import ImageShape
+from analyst.teacher.classifier import TeacherClassifier
 from analyst.teacher.refine import refine
-from analyst.training.guided import Teacher
+from analyst.teacher.session import Teacher
 
 SHAPE = ImageShape(channels=1, height=1, width=2, num_classes=3)
 
@@ -26,7 +28,12 @@ class ByBrightness(nn.Module):
         return torch.stack((-8 * mean, torch.zeros_like(mean), 8 * mean), dim=1)
 
 
-BRIGHTNESS = Teacher(model=ByBrightness(), shape=SHAPE, run_id="run-2")
+BRIGHTNESS = Teacher(
+    model=cast("TeacherClassifier", ByBrightness()),
+    means_KR=torch.zeros(0),
+    shape=SHAPE,
+    run_id="run-2",
+)
 
 
 def data(levels: list[int], labels: list[int]) -> LabelledImages:
@@ -75,3 +82,9 @@ def test_nothing_to_write_is_an_error(
 ) -> None:
     with pytest.raises(ImageFileError, match=words):
         refine(given, BRIGHTNESS, **options)
+
+
+def test_class_sums_teach_no_map() -> None:
+    sums = replace(BRIGHTNESS, means_KR=torch.zeros(3, 8))
+    with pytest.raises(ImageFileError, match="taught no map"):
+        refine(data([0], [0]), sums, how="label")

@@ -16,7 +16,13 @@ from analyst.errors import CuratorUnreachable, RecipeError, StepLost
 from analyst.generators.generator import ImageShape
 from analyst.teacher.classifier import LARGEST_WEIGHT, new_teacher
 from analyst.teacher.recipe import TEACHERS, TeacherRecipe
-from analyst.teacher.session import TeacherOptions, TeacherState, follow, start_teacher
+from analyst.teacher.session import (
+    TeacherOptions,
+    TeacherState,
+    _class_means,
+    follow,
+    start_teacher,
+)
 from analyst.training.loop import Outcome
 from analyst.training.progress import Progress
 from tests.fakes.adaptation import Stop, Watch, write_digits
@@ -112,6 +118,23 @@ def test_a_lost_step_is_skipped_and_a_failed_one_leaves_no_trace() -> None:
     assert [step for step, _ in run.asked] == [1, 2, 3, 4, 4, 5, 6]
     assert torch.equal(run.asked[3][1], run.asked[4][1])
     assert run.next_step == 7
+
+
+def test_class_sums_are_added_and_the_map_stays() -> None:
+    state, made = begun(mechanism__asks="class-sums", mechanism__clip_norm=1.0)
+    run, watch = FakeRun(2), Watch()
+    assert follow(state, run, made, observer=watch, stop=Stop()) is Outcome.COMPLETED
+    assert all(sent.count_nonzero() == 0 for _, sent in run.asked)
+    assert state.moved_KF.shape == (10, 2 * 65 + 1)
+    assert bool((state.moved_KF == -200).all())  # two answers
+    assert state.model.linear.weight.count_nonzero() == 0
+    assert state.num_updates == 2
+
+
+def test_a_small_class_is_not_blown_up() -> None:
+    sums = torch.tensor([[30.0, 60.0, 30.0], [3.0, 0.5, 0.1]])
+    means = _class_means(sums, 2.0)
+    torch.testing.assert_close(means, torch.tensor([[1.0, 2.0], [0.75, 0.125]]))
 
 
 def test_a_stop_is_heard_between_steps() -> None:

@@ -15,6 +15,8 @@ from curator.divergences.linear_softmax import (
     LARGEST_WEIGHT,
     LEAST_SPREAD,
     MAX_FEATURES,
+    indicators,
+    moment_rows,
     pixel_integers,
     residuals,
     scattering_integers,
@@ -95,6 +97,25 @@ def test_rows_have_norm_one_and_never_more() -> None:
         assert bool((norms <= RIGHT_RADIUS**2).all())
         assert bool((norms >= (0.99 * RIGHT_RADIUS) ** 2).all())
         assert bool((made == made.trunc()).all())
+
+
+def test_moments_are_the_rows_their_squares_and_a_constant() -> None:
+    made = rows(levels())
+    moments = moment_rows(made, RIGHT_RADIUS)
+    assert bool((moments.square().sum(dim=1) <= RIGHT_RADIUS**2).all())
+    phi = made / RIGHT_RADIUS
+    squares = phi.square() / phi.square().norm(dim=1, keepdim=True)
+    ones = torch.ones(30, 1).double()
+    expected = torch.cat((phi, squares, ones), dim=1) / math.sqrt(3)
+    torch.testing.assert_close(moments / RIGHT_RADIUS, expected, rtol=0, atol=2e-3)
+    assert bool((moments[:, -1] == moments[0, -1]).all())
+    kept = torch.tensor([3, 3, 20])
+    assert torch.equal(moment_rows(made[kept], RIGHT_RADIUS), moments[kept])
+
+
+def test_a_record_counts_for_its_class_alone() -> None:
+    made = indicators(torch.tensor([2, 0, 3, -1]), 3, LEFT_RADIUS)
+    assert made.tolist() == [[0, 0, LEFT_RADIUS], [LEFT_RADIUS, 0, 0], [0, 0, 0], [0, 0, 0]]
 
 
 def test_a_black_image_is_its_bias_alone() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -134,6 +135,31 @@ def test_a_group_counts_as_its_mean() -> None:
     together = answer(subject, asked, batch([0, 0, -1, 1]))
     expected = parts[2] + (parts[0] - parts[2] + parts[1] - parts[2]) / 2
     torch.testing.assert_close(together, expected, rtol=0, atol=1e-4)
+
+
+@Maps
+def test_class_sums_are_those_of_each_class_s_rows(changes: dict[str, Any]) -> None:
+    subject = mechanism(asks="class-sums", clip_norm=1.0, **changes)
+    asked, of = samples(subject), (batch([0, 1, 2, 3, 4]), batch([0, 1], seed=5))
+    state, _ = subject.gradient(subject.start(map(Private, of)), asked, NoNoise())
+    expected = torch.zeros_like(asked.images_ND, dtype=torch.float64)
+    for inside, rows in zip(of, state.rows, strict=True):
+        for row, label, counts in zip(rows, inside.labels_M, inside.mask_M, strict=True):
+            expected[label] += row.double() / RIGHT_RADIUS * counts
+    found = answer(subject, asked, *of)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
+    counts = found[:, -1] * math.sqrt(3)
+    torch.testing.assert_close(counts.sum(), torch.tensor(7.0).double(), rtol=1e-3, atol=0)
+
+
+def test_class_sums_are_asked_with_zeros() -> None:
+    subject = mechanism(asks="class-sums", clip_norm=1.0)
+    right = samples(subject)
+    subject.check_samples(right)
+    with pytest.raises(MalformedRequest, match="expected zeros"):
+        subject.check_samples(replace(right, images_ND=right.images_ND + 1))
+    with pytest.raises(ValidationError, match="clip_norm must be 1"):
+        mechanism(asks="class-sums")
 
 
 def test_every_step_costs_a_gaussian_release() -> None:
