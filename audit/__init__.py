@@ -22,6 +22,7 @@ TARGETS = (
     "gs-wgan-decoupled",
     "gs-wgan-mean",
     "gs-wgan-round-robin",
+    "linear-teacher",
     "mean-embedding",
     "pate-gan",
 )

@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast, final
 import torch
 from torch import Tensor
 
-from audit.canaries import Pair
+from audit.canaries import MAX_RECORDS, Pair
 from curator.data.sampling import PrivateRecords
 from curator.privacy.batches import RecordBatch
 from curator.privacy.event_numbers import SamplingRate
@@ -122,7 +122,9 @@ class FailingRecords:
 def records_of(pair: Pair, *, with_extra: bool) -> Records:
     """Return the records of D, or of D', as a service holds them."""
     if not with_extra:
-        return PrivateRecords(pair.base)
+        return PrivateRecords(pair.base, MAX_RECORDS)
     if pair.fails:
-        return FailingRecords(PrivateRecords(pair.base), pair.samples.images_ND.shape[1])
-    return PrivateRecords(pair.both)
+        return FailingRecords(
+            PrivateRecords(pair.base, MAX_RECORDS), pair.samples.images_ND.shape[1]
+        )
+    return PrivateRecords(pair.both, MAX_RECORDS)

@@ -24,6 +24,7 @@ _NOISE_STD: Final = {
     "release_clipped": LATTICE_STD,
     "release_critic_mean": FINE_STD,
     "release_example_sum": LATTICE_STD,
+    "release_outer_sum": FINE_STD,
     "release_projections": LATTICE_STD,
     "release_votes": FINE_STD,
 }

@@ -162,6 +162,14 @@ def _weights_and_features(pair: Pair, num_rows: int | None) -> Samples:
     return Samples(images_ND=features, labels_N=labels, weights=save(weights))
 
 
+def _map_of_zeros(pair: Pair, num_rows: int | None) -> Samples:
+    """Return a linear map of pixels that calls every class as likely."""
+    del pair
+    zeros = torch.zeros((num_rows or 1, SIDE * SIDE + 1))
+    labels = torch.zeros(len(zeros), dtype=torch.int64)
+    return Samples(images_ND=zeros, labels_N=labels, weights=save({}))
+
+
 _TARGETS: Final[Mapping[str, Callable[[str, float], Target]]] = {
     # extractors have learnt once
     "adversarial-dp-sinkhorn": _of(
@@ -230,6 +238,13 @@ _TARGETS: Final[Mapping[str, Callable[[str, float], Target]]] = {
         {"critic_seed": _TURNING_SEED_OF_ROUNDS},
         num_steps=_NUM_SHARDS + 1,
         parts="num_critics",
+    ),
+    # a map of zeros is wrong about every record, whose gradient reaches its bound
+    "linear-teacher": _of(
+        _BOUNDED,
+        {"asks": "gradient", "features": "pixels", "num_features": 0, "bias": 0.5},
+        {"clip_norm": 0.1},
+        sends=_map_of_zeros,
     ),
     "mean-embedding": _of(
         {"num_features": _NUM_FEATURES, "bandwidths": [2.0], "feature_seed": 1, "count_scale": 0.1},

@@ -18,29 +18,31 @@ from torch.nn.functional import affine_grid, grid_sample, max_pool2d, relu
 from analyst.generators.generator import ImageShape, initialise
 from analyst.recipes.mechanisms import MechanismConfig
 
-Architecture = Literal["lenet-features", "mlp-features"]
+Architecture = Literal["lenet-features", "mlp-features", "cnn-features"]
 
-_CHANNELS: Final = (6, 16)
-_KERNEL, _PADDING = 5, 2
 _HIDDEN: Final = 256
 
 
 @final
-class LenetFeatures(nn.Module):
-    """Two 5x5 convolutions, each rectified and pooled, and a linear layer."""
+class ConvFeatures(nn.Module):
+    """Two convolutions, each rectified and pooled, and a linear layer."""
 
-    def __init__(self, shape: ImageShape, num_features: int) -> None:
+    def __init__(
+        self, shape: ImageShape, num_features: int, *, channels: tuple[int, int], kernel: int
+    ) -> None:
         """Build the layers.
 
         Args:
             shape: Of the images; only their size matters.
             num_features: F.
+            channels: Of the two convolutions.
+            kernel: Their side; the padding keeps the size.
         """
         super().__init__()
-        first, second = _CHANNELS
+        first, second = channels
         places = (shape.height // 4) * (shape.width // 4)
-        self.conv1 = nn.Conv2d(shape.channels, first, _KERNEL, padding=_PADDING)
-        self.conv2 = nn.Conv2d(first, second, _KERNEL, padding=_PADDING)
+        self.conv1 = nn.Conv2d(shape.channels, first, kernel, padding=kernel // 2)
+        self.conv2 = nn.Conv2d(first, second, kernel, padding=kernel // 2)
         self.features = nn.Linear(second * places, num_features)
 
     def forward(self, images_NCHW: Tensor) -> Tensor:
@@ -72,6 +74,20 @@ class MlpFeatures(nn.Module):
         return features_NF
 
 
+Extractor = ConvFeatures | MlpFeatures
+
+
+def build_extractor(architecture: Architecture, shape: ImageShape, num_features: int) -> Extractor:
+    """Return an extractor whose weights are still to be drawn."""
+    match architecture:
+        case "lenet-features":
+            return ConvFeatures(shape, num_features, channels=(6, 16), kernel=5)
+        case "cnn-features":
+            return ConvFeatures(shape, num_features, channels=(32, 64), kernel=3)
+        case "mlp-features":
+            return MlpFeatures(shape, num_features)
+
+
 @final
 class DomainClassifier(nn.Module):
     """h after g: features of norm at most `clip_norm`, as the curator compares them; then scores.
@@ -81,14 +97,14 @@ class DomainClassifier(nn.Module):
 
     def __init__(
         self,
-        extractor: LenetFeatures | MlpFeatures,
+        extractor: Extractor,
         num_classes: int,
         *,
         clip_norm: float,
     ) -> None:
         """Put a head on an extractor."""
         super().__init__()
-        self.extractor: LenetFeatures | MlpFeatures = extractor
+        self.extractor: Extractor = extractor
         self.head = nn.Linear(extractor.features.out_features, num_classes)
         self.clip_norm = clip_norm
 
@@ -112,7 +128,7 @@ class SourceMap(nn.Module):
     source are about twice as long as the clip norm. It is never trained.
     """
 
-    def __init__(self, lens: LenetFeatures | MlpFeatures, shape: ImageShape) -> None:
+    def __init__(self, lens: Extractor, shape: ImageShape) -> None:
         """Start with the map that changes nothing but the size."""
         super().__init__()
         self.lens = lens.requires_grad_(requires_grad=False)
@@ -169,12 +185,8 @@ def build_classifier(
     clip_norm: float,
 ) -> DomainClassifier:
     """Return a classifier with fresh weights."""
-    kinds: dict[Architecture, type[LenetFeatures | MlpFeatures]] = {
-        "lenet-features": LenetFeatures,
-        "mlp-features": MlpFeatures,
-    }
     with torch.device("meta"):  # torch would draw from the global random state
-        extractor = kinds[architecture](shape, num_features)
+        extractor = build_extractor(architecture, shape, num_features)
         model = DomainClassifier(extractor, shape.num_classes, clip_norm=clip_norm)
     initialise(model, randomness)
     return model

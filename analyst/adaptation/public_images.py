@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
-from analyst.adaptation.networks import DomainClassifier
 from analyst.errors import ImageFileError
 from analyst.evaluation.image_file import load_images
 from analyst.generators.generator import ImageShape
@@ -83,7 +82,7 @@ _AT_ONCE = 1000
 
 
 @torch.no_grad()
-def accuracy(model: DomainClassifier, test: PublicImages) -> float:
+def accuracy(model: nn.Module, test: PublicImages) -> float:
     """Return the accuracy on labelled public images.
 
     Returns:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from shlex import quote
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -15,6 +15,11 @@ from analyst.cli.exit_code import ExitCode
 from analyst.cli.options import Group, argument, option
 from analyst.cli.recipe_options import Assignments
 from analyst.cli.train import Start
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from analyst.generators.generator import ImageShape
 
 app = typer.Typer(
     name="adapt",
@@ -116,10 +121,28 @@ def measure(
     part: Literal["train", "test"] = option("Of a file with both parts.", default="test"),
 ) -> None:
     """The accuracy of an adapted classifier on labelled public images; free."""
-    from analyst.adaptation.public_images import accuracy, read_public
     from analyst.adaptation.session import load_adapted
 
-    model, shape = load_adapted(run)
+    say_accuracy(task, load_adapted(run), test_file, part)
+
+
+def say_accuracy(
+    task: Task,
+    classifier: tuple[nn.Module, ImageShape],
+    test_file: Path,
+    part: Literal["train", "test"],
+) -> None:
+    """Say how often a classifier is right on labelled public images.
+
+    Args:
+        task: Where it is said.
+        classifier: With the shape of the images that it takes.
+        test_file: The images.
+        part: Of a file with both parts.
+    """
+    from analyst.adaptation.public_images import accuracy, read_public
+
+    model, shape = classifier
     images = read_public(test_file, shape, part=part)
     share, count = accuracy(model, images), len(images.labels_N)
     task.screen.show(f"accuracy {100 * share:.2f}% on {count:,} images")

@@ -21,6 +21,7 @@ from analyst.cli import (
     recipes,
     runs,
     synthetic,
+    teacher,
     train,
 )
 from analyst.cli.command import Connect, Task, command
@@ -67,7 +68,18 @@ def analyst(
     """Train generators of images that you never see."""
 
 
-for part in (train, plan, runs, certificate, synthetic, evaluate, embedding, adapt, recipes):
+for part in (
+    train,
+    plan,
+    runs,
+    certificate,
+    synthetic,
+    evaluate,
+    embedding,
+    adapt,
+    teacher,
+    recipes,
+):
     app.add_typer(part.app)
 last = typer.Typer()
 app.add_typer(last)

@@ -96,13 +96,12 @@ def train(
     from analyst.recipes import load_recipe
     from analyst.training.loop import Outcome
     from analyst.training.progress import Progress
-    from analyst.training.session import SessionOptions
     from analyst.training.stop import stop_on_signals
 
     quiet = task.screen.quiet
     with task.training(start.out, resume=start.resume), stop_on_signals(quiet=quiet) as stop:
         overrides = recipe.overrides()
-        options = SessionOptions(out=start.out, start_from=start.start_from)
+        options = start.options()
         progress = Progress(sys.stderr, quiet=quiet)
         if start.recipe is None:
             result = resume_offline(embedding, overrides, options, progress, stop)

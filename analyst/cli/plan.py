@@ -92,7 +92,7 @@ def plan(
     options: RecipeOptions,
 ) -> None:
     """What steps cost and what an epsilon buys; free."""
-    from analyst.adaptation.recipe import load_either
+    from analyst.recipes.books import load_any
     from analyst.reports.plans import make_plan
 
     task.output.stops = plot.file is None
@@ -101,7 +101,7 @@ def plan(
         from analyst.reports.plots import check_plot_file
 
         check_plot_file(plot.file, force=plot.force)
-    planned = load_either(recipe, options.overrides())
+    planned = load_any(recipe, options.overrides())
     if several is not None:
         from analyst.training.federation.reports import plans
 

@@ -1,4 +1,4 @@
-"""`analyst recipes`: those of `train` and those of `adapt train`, as titles, as files, by key."""
+"""`analyst recipes`: those of every command that trains, as titles, as files, by key."""
 
 from __future__ import annotations
 
@@ -33,21 +33,23 @@ app = typer.Typer(
 @command(app, "recipes", "recipes list --json", name="list", reads=True)
 def list_all(task: Task) -> None:
     """List all recipes with their titles."""
-    from analyst.adaptation.recipe import adaptation_recipes, load_adaptation
-    from analyst.recipes import list_recipes, load_recipe
+    from analyst.recipes.books import BOOKS
 
-    train = {name: load_recipe(name).about.title for name in list_recipes()}
-    adapt = {name: load_adaptation(name, {}).about.title for name in adaptation_recipes()}
-    width = max(map(len, train | adapt))
-    lines = [f"{name:{width}s}  {title}" for name, title in train.items()]
-    lines += ["", "for 'analyst adapt train':"]
-    lines += [f"{name:{width}s}  {title}" for name, title in adapt.items()]
+    titles = {
+        words: {name: book.load(name).about.title for name in book.names()}
+        for words, book in BOOKS.items()
+    }
+    width = max(len(name) for known in titles.values() for name in known)
+    lines: list[str] = []
+    for words, known in titles.items():
+        lines += ["", f"for 'analyst {words}':"] if lines else []
+        lines += [f"{name:{width}s}  {title}" for name, title in known.items()]
     task.screen.show("\n".join(lines))
     task.screen.answer(
         [
             {"name": name, "title": title, "command": words}
-            for words, titles in (("train", train), ("adapt train", adapt))
-            for name, title in titles.items()
+            for words, known in titles.items()
+            for name, title in known.items()
         ]
     )
 
@@ -62,22 +64,21 @@ def show(
     ),
 ) -> None:
     """Print a recipe's file, or document its keys."""
-    from analyst.adaptation.recipe import adaptation_recipes, adaptation_text
-    from analyst.recipes.load import recipe_text
+    from analyst.recipes.books import book_of
 
     if keys:
         _show_keys(task, name)
         return
-    text = adaptation_text(name) if name in adaptation_recipes() else recipe_text(name)
+    text = book_of(name).text(name)
     task.screen.show(text)
     task.screen.answer({"name": name, "toml": text})
 
 
 def _show_keys(task: Task, name: str) -> None:
-    from analyst.adaptation.recipe import load_either
+    from analyst.recipes.books import load_any
     from analyst.recipes.keys import recipe_keys
 
-    recipe, answers = load_either(name, {}), []
+    recipe, answers = load_any(name, {}), []
     for key in recipe_keys(recipe):
         value = getattr(getattr(recipe, key.section), key.key)
         default = "no default" if key.is_required else f"default {json.dumps(key.default)}"

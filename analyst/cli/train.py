@@ -18,7 +18,7 @@ from analyst.cli.recipe_options import RecipeCommand, RecipeOptions
 
 if TYPE_CHECKING:
     from analyst.training.federation.config import FederationConfig
-    from analyst.training.session import SessionResult
+    from analyst.training.session import SessionOptions, SessionResult
 
 app = typer.Typer()
 
@@ -49,6 +49,21 @@ class GeneratorStart(Start):
     """The same for a generator, which may start from another's weights."""
 
     start_from: Path | None = option("Take the generator's weights of another run.", "DIR")
+    teacher: Path | None = option(
+        "Guide it by a run of 'teacher train'; --set training.guidance=W says how much.", "DIR"
+    )
+
+    def options(self) -> SessionOptions:
+        """Return where a session writes and what it starts from."""
+        from analyst.training.session import SessionOptions  # torch
+
+        guide = None
+        if self.teacher is not None:
+            from analyst.teacher.guidance import guide_of
+            from analyst.teacher.session import load_teacher
+
+            guide = guide_of(load_teacher(self.teacher))
+        return SessionOptions(out=self.out, start_from=self.start_from, guide=guide)
 
 
 @command(
@@ -91,7 +106,7 @@ def _alone(
     from analyst.training.checkpoint import check_no_run, checkpoint_store
     from analyst.training.federation.folder import check_one_run
     from analyst.training.progress import Progress
-    from analyst.training.session import SessionOptions, recipe_of, resume_session, run_session
+    from analyst.training.session import recipe_of, resume_session, run_session
     from analyst.training.stop import stop_on_signals
 
     check_one_run(start.out)
@@ -100,7 +115,7 @@ def _alone(
         recipe = load_recipe(start.recipe, overrides)  # what is wrong is told before it is asked
     else:
         recipe = recipe_of(checkpoint_store(start.out).manifest(), start.out, overrides)
-    options = SessionOptions(out=start.out, start_from=start.start_from)
+    options = start.options()
     progress = Progress(sys.stderr, quiet=task.screen.quiet)
     with (
         task.connect(access.one()) as barrier,
@@ -128,7 +143,6 @@ def _together(
     from analyst.training.federation.reports import refusals
     from analyst.training.federation.train_together import Together, train_together
     from analyst.training.progress import Progress
-    from analyst.training.session import SessionOptions
     from analyst.training.stop import stop_on_signals
 
     with stop_on_signals(quiet=task.screen.quiet) as stop:
@@ -136,7 +150,7 @@ def _together(
             Together(
                 recipe=start.recipe,
                 overrides=overrides,
-                options=SessionOptions(out=start.out, start_from=start.start_from),
+                options=start.options(),
                 config=several,
                 connect=lambda one: task.connect(access.member(one)),
                 progress=Progress(sys.stderr, quiet=task.screen.quiet),

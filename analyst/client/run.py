@@ -158,8 +158,10 @@ class Run:
         It is retried like `gradient`.
 
         Args:
-            features: (N, features) of public images.
-            weights: Of the extractor that made them, in the safetensors layout.
+            features: (N, features) of public images; of a linear teacher the map, a row for each
+                class.
+            weights: Of the extractor that made them, or that the map is on, in the safetensors
+                layout.
 
         Returns:
             Gradient of the objective with respect to `features`, same shape, type and device.

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, final
 import torch
 from torch import Tensor
 
-from analyst.embedding.feature_maps import feature_map
+from analyst.embedding.feature_maps import FeatureMap, feature_map
 from analyst.embedding.file import SavedEmbedding
 from analyst.errors import EmbeddingError, RecipeError, RunClosed
 from analyst.facts import ImageFacts
@@ -44,16 +44,30 @@ class EmbeddingObjective:
         if self._means_KR.device != images_NCHW.device:
             self._means_KR = self._means_KR.to(images_NCHW.device)
         means_KR = self._means_KR.to(images_NCHW.dtype)
-        with torch.enable_grad():
-            moving = images_NCHW.detach().requires_grad_()
-            rows_NR: Tensor = self._map(moving)
-        values_NR = rows_NR.detach()
-        sums_KR = torch.zeros_like(means_KR).index_add_(0, labels_N, values_NR)
-        sizes_K1 = torch.bincount(labels_N, minlength=len(means_KR)).to(values_NR).unsqueeze(1)
-        others_KR = torch.where(sizes_K1 > 1, sums_KR / (sizes_K1 - 1).clamp_min(1), 0.0)
-        weights_KR = (others_KR - means_KR) * (2 / (len(means_KR) * sizes_K1.clamp_min(1)))
-        (gradient,) = torch.autograd.grad(rows_NR, moving, weights_KR[labels_N])
-        return gradient
+        return mmd_gradient(self._map, means_KR, images_NCHW, labels_N)
+
+
+def mmd_gradient(
+    rows_of: FeatureMap, means_KR: Tensor, images_NCHW: Tensor, labels_N: Tensor
+) -> Tensor:
+    """Return the gradient of the mean over classes of the unbiased MMD^2, as large as the images.
+
+    Args:
+        rows_of: A map to rows of one norm; differentiable.
+        means_KR: What the rows of each class should have as their mean.
+        images_NCHW: Pixels in [-1, 1], or codes.
+        labels_N: Class numbers.
+    """
+    with torch.enable_grad():
+        moving = images_NCHW.detach().requires_grad_()
+        rows_NR: Tensor = rows_of(moving)
+    values_NR = rows_NR.detach()
+    sums_KR = torch.zeros_like(means_KR).index_add_(0, labels_N, values_NR)
+    sizes_K1 = torch.bincount(labels_N, minlength=len(means_KR)).to(values_NR).unsqueeze(1)
+    others_KR = torch.where(sizes_K1 > 1, sums_KR / (sizes_K1 - 1).clamp_min(1), 0.0)
+    weights_KR = (others_KR - means_KR) * (2 / (len(means_KR) * sizes_K1.clamp_min(1)))
+    (gradient,) = torch.autograd.grad(rows_NR, moving, weights_KR[labels_N])
+    return gradient
 
 
 def class_means(embedding: SavedEmbedding) -> Tensor:

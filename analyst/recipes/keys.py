@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import TypeAdapter
 
 from analyst.generators.configs import GENERATOR_CONFIGS
-from analyst.recipes.mechanisms import ADAPTATION, mechanism_config, mechanism_names
-from analyst.recipes.schema import OptimizerConfig, Recipe, SessionConfig, TrainingConfig
+from analyst.recipes.mechanisms import OF_CLASSIFIERS, mechanism_config, mechanism_names
+from analyst.recipes.schema import OptimizerConfig, SessionConfig, TrainingConfig
 
 if TYPE_CHECKING:
-    from analyst.adaptation.recipe import AdaptationRecipe
+    from analyst.recipes.books import AnyRecipe
 
 _TYPES: Final = {
     "integer": "whole number",
@@ -53,7 +53,7 @@ class RecipeKey:
 
 def all_keys() -> list[RecipeKey]:
     """Return the keys of all mechanisms and generators of `analyst train`; many more than once."""
-    names = (name for name in mechanism_names() if name != ADAPTATION)
+    names = (name for name in mechanism_names() if name not in OF_CLASSIFIERS)
     sections: dict[str, Sequence[type]] = {
         "mechanism": [mechanism_config(name) for name in names],
         "generator": GENERATOR_CONFIGS,
@@ -74,7 +74,7 @@ def keys_by_section() -> dict[str, list[str]]:
     return {section: list(keys) for section, keys in found.items()}
 
 
-def recipe_keys(recipe: Recipe | AdaptationRecipe) -> list[RecipeKey]:
+def recipe_keys(recipe: AnyRecipe) -> list[RecipeKey]:
     """Return the keys that one recipe has or may have, in the order of its sections."""
     sections = [one.name for one in fields(recipe) if one.name != "about"]
     return [key for name in sections for key in _keys_of(name, type(getattr(recipe, name)))]

@@ -136,9 +136,9 @@ class RecipeBook(Generic[_R]):
         return table
 
 
-_BOOK = RecipeBook("analyst.recipes", Recipe, noun="recipe")
-list_recipes, load_recipe, recipe_text = _BOOK.names, _BOOK.load, _BOOK.text
-recipe_from_dict, recipe_to_dict = _BOOK.from_dict, _BOOK.to_dict
+GENERATORS = RecipeBook("analyst.recipes", Recipe, noun="recipe")
+list_recipes, load_recipe, recipe_text = GENERATORS.names, GENERATORS.load, GENERATORS.text
+recipe_from_dict, recipe_to_dict = GENERATORS.from_dict, GENERATORS.to_dict
 
 
 def with_session(recipe: Recipe, overrides: Mapping[str, Any], *, origin: str) -> Recipe:

@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 ADAPTATION: Final = "dp-swd-features"
-"""The one mechanism that is asked about features, so that no generator is trained by it."""
+TEACHER: Final = "linear-teacher"
+OF_CLASSIFIERS: Final = (ADAPTATION, TEACHER)
+"""The mechanisms that are asked about features, so that no generator is trained by them."""
 
 _EACH_SHARD = "every step asks a network of each shard, which hold all records; it is charged"
 _FRESH_SAMPLE = "every step reads a fresh private sample and is charged"
@@ -89,6 +91,7 @@ _MECHANISMS: Final[Mapping[str, _Mechanism]] = {
     "gs-wgan-round-robin": _Mechanism(
         cost="every step asks the next critic; a round of them is charged in advance"
     ),
+    "linear-teacher": _Mechanism(cost="every step sums a gradient of every record, and is charged"),
     "mean-embedding": _Mechanism(
         cost=_ONE_RELEASE, pays_per_step=False, defaults={"num_features": 0, "bandwidths": ()}
     ),
@@ -268,11 +271,16 @@ def mechanism_names() -> list[str]:
 if TYPE_CHECKING:
     GeneratorMechanism: TypeAlias = MechanismConfig
     AdaptationMechanism: TypeAlias = MechanismConfig
+    TeacherMechanism: TypeAlias = MechanismConfig
 else:
     GeneratorMechanism = Annotated[
-        reduce(or_, (mechanism_config(one) for one in mechanism_names() if one != ADAPTATION)),
+        reduce(
+            or_,
+            (mechanism_config(one) for one in mechanism_names() if one not in OF_CLASSIFIERS),
+        ),
         Field(discriminator="kind"),
     ]
     """Every mechanism that a generator is trained by."""
 
     AdaptationMechanism = mechanism_config(ADAPTATION)
+    TeacherMechanism = mechanism_config(TEACHER)

@@ -50,6 +50,9 @@ class TrainingConfig:
     ema_decay: Annotated[
         float, Field(ge=0, lt=1, description="decay of the averaged weights; 0 keeps the last")
     ] = 0.0
+    guidance: Annotated[
+        float, Field(ge=0, description="weight of what --teacher says of the images; 0 has none")
+    ] = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from analyst.adaptation.recipe import AdaptationRecipe
 from analyst.facts import ImageFacts, Plan, PlanQuestion
-from analyst.recipes import Recipe
+from analyst.recipes.books import AnyRecipe
 from analyst.rehearsal import BANNER, is_rehearsal, limit_text
 from analyst.reports.budgets import share_lines, what_is_left
 from analyst.screen import table_text
@@ -95,7 +94,7 @@ class PlanReport:
 
 def make_plan(
     barrier: Curator,
-    recipe: Recipe | AdaptationRecipe,
+    recipe: AnyRecipe,
     question: PlanQuestion,
     *,
     dataset: str | None = None,

@@ -47,6 +47,7 @@ class _Dataset(BaseModel):
     width: Annotated[int, Field(ge=1)]
     classes: Annotated[list[str], Field(min_length=1)] | None = None
     source_sha256: str | None = None
+    teacher_run: str | None = None
 
     @model_validator(mode="after")
     def _is_of_images(self) -> Self:

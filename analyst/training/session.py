@@ -28,6 +28,7 @@ from analyst.training.checkpoint import (
     must_fit_recipe,
     read_run,
 )
+from analyst.training.guided import Guide, GuidedRun
 from analyst.training.loop import Outcome, Stop, train
 from analyst.training.progress import Progress
 from analyst.training.run_files import Outputs, SampleGrids, Trained
@@ -48,6 +49,7 @@ class SessionOptions:
     out: Path
     start_from: Path | None = None
     decoder: Mapping[str, Tensor] | None = None  # released weights by name, of a download
+    guide: Guide | None = None  # sees every image; `training.guidance` says how much it counts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,6 +81,7 @@ def run_session(
     check_no_run(options.out)
     facts = source.describe(recipe.training.dataset)
     dataset = facts.image()
+    _check_guide(recipe, dataset, options.guide)
     state = _state(recipe, dataset)
     if options.start_from is not None:
         start_from(state, recipe, dataset, options.start_from)
@@ -101,7 +104,7 @@ def run_session(
     run = source.open_run(facts.name, mechanism.wire_name, parameters, num_steps=num_steps)
     session = _Session(options.out, state, recipe, dataset, run, progress)
     session.outputs.opened()
-    return session.train(stop)
+    return session.train(stop, options.guide)
 
 
 def resume_session(
@@ -139,6 +142,7 @@ def resume_session(
             next_step=manifest.next_step,
             num_steps=manifest.num_steps,
         )
+    _check_guide(recipe, manifest.dataset, options.guide)
     state = _state(recipe, manifest.dataset)
     with must_fit_recipe(options.out):
         load_state(state, tensors)
@@ -146,7 +150,7 @@ def resume_session(
     run = source.resume_run(manifest.run_id)
     session = _Session(options.out, state, recipe, manifest.dataset, run, progress)
     session.outputs.resumed(manifest.next_step)
-    return session.train(stop)
+    return session.train(stop, options.guide)
 
 
 def recipe_of(manifest: Manifest, out: Path, overrides: Mapping[str, Any]) -> Recipe:
@@ -212,14 +216,17 @@ class _Session:
         )
         self.outputs = Outputs(out, run, trained, progress)
 
-    def train(self, stop: Stop) -> SessionResult:
+    def train(self, stop: Stop, guide: Guide | None) -> SessionResult:
         """Take the steps that are left."""
         state, run = self._state, self._run
+        asked: ImageRun = run
+        if guide is not None:
+            asked = GuidedRun(run, guide, self._recipe.training.guidance)
 
         def work() -> Outcome:
             if state.num_updates == 0:
                 self._grids.save(0)  # what the steps are to improve
-            outcome = train(state, run, self._recipe, observer=self.outputs, stop=stop)
+            outcome = train(state, asked, self._recipe, observer=self.outputs, stop=stop)
             self._grids.save(run.next_step - 1)
             return outcome
 
@@ -231,6 +238,30 @@ class _Session:
             next_step=run.next_step,
             num_steps=run.num_steps,
         )
+
+
+def _check_guide(recipe: Recipe, dataset: dict[str, Any], guide: Guide | None) -> None:
+    """Check that there is a teacher where one counts, and that it is of such images.
+
+    A generator keeps which teacher guided it beside the facts of its data set.
+
+    Raises:
+        RecipeError: If there is none, if it would not count, or if it is another one.
+    """
+    if (guide is not None) != (recipe.training.guidance > 0):
+        message = f"training.guidance is {recipe.training.guidance:g}"
+        remedy = "Add --teacher DIR, of 'analyst teacher train'."
+        if guide is not None:
+            remedy = "Add --set training.guidance=0.1, or leave --teacher out."
+        raise RecipeError(message, remedy)
+    if guide is None:
+        return
+    if guide.shape != image_shape(dataset) or recipe.generator.kind == "decoded":
+        message = "the teacher does not know what this generator makes"
+        raise RecipeError(message, "Give one of the same data set, to a generator of images.")
+    if dataset.setdefault("teacher_run", guide.run_id) != guide.run_id:
+        message = f"this run was guided by run {dataset['teacher_run']} until now"
+        raise RecipeError(message, "Give the --teacher of the first session.")
 
 
 def _check_ends(recipe: Recipe) -> None:

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import max_pool2d, unfold
 
-Architecture = Literal["lenet-features", "mlp-features"]
+Architecture = Literal["lenet-features", "mlp-features", "cnn-features"]
 
 LARGEST_WEIGHT: Final = 16.0
 WEIGHT_STEP: Final = 2.0**-14
@@ -37,9 +37,9 @@ _MAX_PARAMETERS: Final = 1 << 22
 _LARGEST_ENTRY: Final = 8 * ROW_RADIUS  # of a row; longer ones are clipped anyway
 _CHUNK_ENTRIES: Final = 1 << 22
 
-_KERNEL, _PADDING = 5, 2
-_CHANNELS = (6, 16)
-_HIDDEN = 256
+_KERNELS: Final = {"lenet-features": 5, "cnn-features": 3}
+_CHANNELS: Final = {"lenet-features": (6, 16), "cnn-features": (32, 64)}
+_HIDDEN: Final = 256
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,8 +47,9 @@ class FeatureShape:
     """Sizes of one extractor; all of them are public.
 
     `lenet-features` is two 5x5 convolutions with 6 and 16 channels, each followed by a rectifier
-    and pooling of 2x2, and a linear layer; `mlp-features` is a hidden layer of 256 with a
-    rectifier, and a linear layer. Pixels are in [-1, 1], and convolutions are padded with 0.
+    and pooling of 2x2, and a linear layer; `cnn-features` is the same of 3x3 with 32 and 64
+    channels; `mlp-features` is a hidden layer of 256 with a rectifier, and a linear layer. Pixels
+    are in [-1, 1], and convolutions are padded with 0.
     """
 
     architecture: Architecture
@@ -67,8 +68,8 @@ class FeatureShape:
         if not 1 <= self.num_features <= MAX_FEATURES:
             msg = f"num_features must be in 1 to {MAX_FEATURES}"
             raise ValueError(msg)
-        if self.architecture == "lenet-features" and min(self.height, self.width) < 4:
-            msg = "lenet-features needs images of at least 4x4"
+        if self.architecture in _KERNELS and min(self.height, self.width) < 4:
+            msg = f"{self.architecture} needs images of at least 4x4"
             raise ValueError(msg)
         fan_ins = [math.prod(size[1:]) for size in self.sizes.values() if len(size) > 1]
         if fan_ins[0] > _MAX_PIXELS or max(fan_ins[1:]) > _MAX_FAN_IN:
@@ -81,7 +82,6 @@ class FeatureShape:
     @property
     def sizes(self) -> dict[str, tuple[int, ...]]:
         """The shape of every weight by its name."""
-        first, second = _CHANNELS
         if self.architecture == "mlp-features":
             layers: dict[str, tuple[int, ...]] = {
                 "hidden": (_HIDDEN, self.channels * self.height * self.width),
@@ -89,9 +89,10 @@ class FeatureShape:
             }
         else:
             places = (self.height // 4) * (self.width // 4)
+            (first, second), side = _CHANNELS[self.architecture], _KERNELS[self.architecture]
             layers = {
-                "conv1": (first, self.channels, _KERNEL, _KERNEL),
-                "conv2": (second, first, _KERNEL, _KERNEL),
+                "conv1": (first, self.channels, side, side),
+                "conv2": (second, first, side, side),
                 "features": (self.num_features, second * places),
             }
         parts = ((name, size) for name, size in layers.items())
@@ -135,7 +136,8 @@ def feature_rows(
         Row i is a function of record i and the weights alone, bit for bit.
     """
     whole = {name: _on_grid(value, WEIGHT_STEP) for name, value in weights.items()}
-    per_record = max(shape.multiplications // min(_CHANNELS), 1)
+    per_window = min(_CHANNELS.get(shape.architecture, _CHANNELS["lenet-features"]))
+    per_record = max(shape.multiplications // per_window, 1)
     parts = [
         _rows(shape, whole, chunk, clip_norm)
         for chunk in torch.split(levels_MP, max(1, _CHUNK_ENTRIES // per_record))
@@ -178,7 +180,8 @@ def _affine(values: Tensor, whole: Mapping[str, Tensor], name: str, unit: float)
 def _convolved(values: Tensor, whole: Mapping[str, Tensor], name: str, unit: float) -> Tensor:
     """Return the exact sums of a padded convolution, likewise: windows times weights."""
     weight, (height, width) = whole[f"{name}.weight"], values.shape[2:]
-    windows_MCG = unfold(values, _KERNEL, padding=_PADDING)
+    side = weight.shape[-1]
+    windows_MCG = unfold(values, side, padding=side // 2)
     bias_C1 = _on_grid(whole[f"{name}.bias"], unit).unsqueeze(1)
     sums_MCG = weight.flatten(1) @ windows_MCG + bias_C1
     return sums_MCG.reshape(len(values), -1, height, width)

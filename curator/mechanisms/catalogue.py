@@ -23,6 +23,7 @@ from curator.mechanisms.g_pate import GPate
 from curator.mechanisms.gs_wgan_decoupled import GsWganDecoupled
 from curator.mechanisms.gs_wgan_mean import GsWganMean
 from curator.mechanisms.gs_wgan_round_robin import GsWganRoundRobin
+from curator.mechanisms.linear_teacher import LinearTeacher
 from curator.mechanisms.mean_embedding import MeanEmbedding
 from curator.mechanisms.pate_gan import PateGan
 from curator.mechanisms.specification import Specification, canonical_json
@@ -50,6 +51,7 @@ MECHANISMS: Final[tuple[type[ServedMechanism], ...]] = (
     GsWganDecoupled,
     GsWganMean,
     GsWganRoundRobin,
+    LinearTeacher,
     MeanEmbedding,
     PateGan,
 )

@@ -29,7 +29,7 @@ from curator.divergences.feature_nets import (
 from curator.errors import MalformedRequest
 from curator.mechanisms.base import Requirements
 from curator.mechanisms.sliced_step import SlicedMechanism, SlicedSpecification
-from curator.mechanisms.uploaded_weights import read_weights
+from curator.mechanisms.uploaded_weights import extractor_shape, read_weights
 from curator.privacy.batches import ImageSpace, Samples
 from curator.sanitizer.projected import RowBounds
 
@@ -145,17 +145,7 @@ def feature_shape(spec: DpSwdFeaturesSpec, space: ImageSpace) -> FeatureShape:
     Privacy:
         Reads the request and public facts only.
     """
-    try:
-        shape = FeatureShape(
-            architecture=spec.architecture,
-            channels=space.channels,
-            height=space.height,
-            width=space.width,
-            max_level=space.max_level,
-            num_features=spec.num_features,
-        )
-    except ValueError as error:  # its words are about public sizes
-        raise MalformedRequest(str(error)) from None
+    shape = extractor_shape(spec.architecture, spec.num_features, space)
     if spec.capacity * shape.multiplications > _MAX_WORK:
         detail = "capacity, architecture: too much work for one step"
         raise MalformedRequest(detail)

@@ -16,7 +16,7 @@ from curator.privacy.event_numbers import MAX_NOISE_MULTIPLIER, MIN_NOISE_MULTIP
 from curator.sanitizer.lattice import lattice_radius
 
 MAX_ROWS = 1 << 16
-_MAX_UNITS = 1 << 32
+MAX_UNITS = 1 << 32
 
 
 def _leaves_a_lattice(noise_multiplier: float) -> float:
@@ -85,7 +85,7 @@ class BoundedSpecification(SampledSpecification):
     `max_size` units and `max_records_per_unit` repeat, or exceed, what the data set declares.
     """
 
-    max_size: Annotated[int, Field(ge=1, le=_MAX_UNITS)]
+    max_size: Annotated[int, Field(ge=1, le=MAX_UNITS)]
     max_records_per_unit: Annotated[int, Field(ge=1, le=MAX_ROWS)]
 
     @model_validator(mode="after")

@@ -15,11 +15,37 @@ import torch
 from safetensors import SafetensorError, deserialize
 from torch import Tensor
 
+from curator.divergences.feature_nets import Architecture, FeatureShape
 from curator.errors import MalformedRequest
+from curator.privacy.batches import ImageSpace
 
 _MOST_HEADER_BYTES: Final = 1 << 14
 _LENGTH_BYTES: Final = 8
 _ITEM_BYTES: Final = 4
+
+
+def extractor_shape(
+    architecture: Architecture, num_features: int, space: ImageSpace
+) -> FeatureShape:
+    """Return the sizes of an extractor of images.
+
+    Raises:
+        MalformedRequest: If it does not fit images of this size.
+
+    Privacy:
+        Reads the request and public facts only.
+    """
+    try:
+        return FeatureShape(
+            architecture=architecture,
+            channels=space.channels,
+            height=space.height,
+            width=space.width,
+            max_level=space.max_level,
+            num_features=num_features,
+        )
+    except ValueError as error:  # its words are about public sizes
+        raise MalformedRequest(str(error)) from None
 
 
 def read_weights(
@@ -53,7 +79,8 @@ def read_weights(
         detail = "weights: not valid safetensors"
         raise MalformedRequest(detail) from None
     if parts.keys() != sizes.keys():
-        detail = f"weights: expected tensors named {', '.join(sizes)}"
+        wanted = f"tensors named {', '.join(sizes)}" if sizes else "no tensors"
+        detail = f"weights: expected {wanted}"
         raise MalformedRequest(detail)
     return {name: _tensor(name, parts[name], size, largest) for name, size in sizes.items()}
 

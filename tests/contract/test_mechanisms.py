@@ -32,6 +32,7 @@ from curator.mechanisms.catalogue import (
     parse_mechanism,
 )
 from curator.mechanisms.dp_swd_features import DpSwdFeatures
+from curator.mechanisms.linear_teacher import LinearTeacher
 from curator.mechanisms.specification import Specification
 from curator.privacy.batches import ImageSpace, Samples
 from curator.privacy.noise import NoiseSource
@@ -39,7 +40,7 @@ from curator.privacy.private import SealedError
 from curator.privacy.release import Release
 from curator.state.asking import private_batches, state_step
 from tests.contract.small_parameters import SPACE, small_parameters
-from tests.fakes import features
+from tests.fakes import features, teacher
 from tests.fakes.noise import SeededNoise
 
 Kinds = pytest.mark.parametrize("kind", MECHANISMS, ids=lambda kind: kind.name)
@@ -57,6 +58,10 @@ def records(count: int) -> PrivateRecords:
 
 
 def samples(mechanism: Any, more: int = 0) -> Samples:
+    if isinstance(mechanism, LinearTeacher):
+        made = teacher.samples(mechanism)
+        rows = torch.cat([made.images_ND, made.images_ND[:more]])
+        return replace(made, images_ND=rows, labels_N=torch.zeros(len(rows), dtype=torch.int64))
     if isinstance(mechanism, DpSwdFeatures):
         made = features.samples(mechanism)
         rows = torch.cat([made.images_ND] * (1 + more))
@@ -155,7 +160,7 @@ def test_samples_that_were_not_declared_are_refused(kind: type[ServedMechanism])
     wrong = [replace(right, images_ND=right.images_ND[:, 1:])]
     if mechanism.rows_per_step is not None:
         wrong.append(samples(mechanism, more=1))
-    if not isinstance(mechanism, DpSwdFeatures):
+    if not isinstance(mechanism, DpSwdFeatures | LinearTeacher):
         wrong.append(replace(right, labels_N=right.labels_N + 3))
         wrong.append(replace(right, weights=b"1"))
     for one in wrong:

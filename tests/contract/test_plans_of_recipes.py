@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from analyst.adaptation.recipe import adaptation_recipes, adaptation_text, load_either
-from analyst.recipes.load import list_recipes, recipe_text
+from analyst.recipes.books import BOOKS, book_of, load_any
 from curator.cli.recipe import wire_parameters
 from curator.errors import PolicyRefused
 from curator.mechanisms.catalogue import mechanism_names, parameter_schema, parse_mechanism
@@ -18,9 +17,7 @@ from curator.privacy.facts import DatasetFacts
 from curator.service.checks import check_policy
 from tests.fakes.facts import small_facts
 
-ADAPTATIONS = adaptation_recipes()
-
-NAMES = [*list_recipes(), *ADAPTATIONS]
+NAMES = [name for book in BOOKS.values() for name in book.names()]
 BOUNDS = ("max_size", "max_records_per_unit")
 
 
@@ -35,9 +32,8 @@ def _facts(name: str) -> DatasetFacts:
 @pytest.mark.parametrize("name", NAMES)
 def test_both_sides_read_a_recipe_alike(name: str) -> None:
     facts = _facts(name)
-    text = adaptation_text(name) if name in ADAPTATIONS else recipe_text(name)
-    by_steward = wire_parameters(tomllib.loads(text)["mechanism"], facts)
-    recipe = load_either(name, {}).mechanism
+    by_steward = wire_parameters(tomllib.loads(book_of(name).text(name))["mechanism"], facts)
+    recipe = load_any(name, {}).mechanism
 
     def canonical(mechanism: str, parameters: dict[str, Any]) -> str:
         return canonical_json(parse_mechanism(mechanism, json.dumps(parameters), facts.space).spec)
@@ -48,7 +44,7 @@ def test_both_sides_read_a_recipe_alike(name: str) -> None:
 
 def _bounded() -> dict[str, str]:
     """Return a recipe for each mechanism whose cost relies on bounds, by mechanism."""
-    found = {load_either(name, {}).mechanism.wire_name: name for name in NAMES}
+    found = {load_any(name, {}).mechanism.wire_name: name for name in NAMES}
     return {
         mechanism: found[mechanism]
         for mechanism in mechanism_names()
@@ -57,7 +53,13 @@ def _bounded() -> dict[str, str]:
 
 
 def test_mechanisms_with_bounds_are_known_here() -> None:
-    assert set(_bounded()) == {"dp-cgan", "dp-merf-ae", "dp-swd", "dp-swd-features"}
+    assert set(_bounded()) == {
+        "dp-cgan",
+        "dp-merf-ae",
+        "dp-swd",
+        "dp-swd-features",
+        "linear-teacher",
+    }
 
 
 @pytest.mark.parametrize("bound", BOUNDS)
@@ -65,7 +67,7 @@ def test_mechanisms_with_bounds_are_known_here() -> None:
 def test_a_bound_that_the_data_set_may_exceed_is_refused(mechanism: str, bound: str) -> None:
     name = _bounded()[mechanism]
     facts = _facts(name).model_copy(update={"unit": "group", "max_records_per_group": 3})
-    parameters = load_either(name, {}).mechanism.parameters(facts)
+    parameters = load_any(name, {}).mechanism.parameters(facts)
     parameters |= {"max_size": facts.max_size, "max_records_per_unit": 3}
 
     def check(changes: dict[str, int]) -> None:

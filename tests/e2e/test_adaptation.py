@@ -23,7 +23,7 @@ from analyst.training.progress import Progress
 from curator.accounting.explain import explain
 from curator.mechanisms.described import read_described
 from tests.e2e.conftest import Local, batch, credentials
-from tests.fakes.adaptation import table, toml, write_digits
+from tests.fakes.adaptation import StopAfter, table, toml, write_digits
 
 pytestmark = pytest.mark.e2e
 
@@ -32,21 +32,6 @@ MOVES: list[dict[str, Any]] = [
     {"kind": "source-map", "lr": 0.001, "lens_seed": 4},
 ]
 SHAPE = ImageShape(channels=1, height=8, width=8, num_classes=10)
-
-
-class StopAfter:
-    """Asks after so many checks, one an update."""
-
-    def __init__(self, checks: float) -> None:
-        self._left = checks
-
-    @property
-    def asked(self) -> bool:
-        self._left -= 1
-        return self._left < 0
-
-    def wait(self, seconds: float) -> bool:
-        return False
 
 
 def recipe(**changes: Any) -> AdaptationRecipe:

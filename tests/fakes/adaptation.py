@@ -1,4 +1,4 @@
-"""A small adaptation: its recipe as a table, and a labelled public file of digits."""
+"""A small adaptation: its recipe as a table, a labelled public file of digits, who watches it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_digits
+
+from analyst.training.loop import Update
 
 TABLE: dict[str, dict[str, Any]] = {
     "about": {"title": "a small one", "source": "test"},
@@ -67,3 +69,43 @@ def write_digits(path: Path, count: int = 1200, first: int = 0) -> Path:
     images = levels.repeat(2, axis=1).repeat(2, axis=2)
     np.savez(path, images=images, labels=digits.target[chosen])
     return path
+
+
+class Watch:
+    def __init__(self) -> None:
+        self.updates: list[Update] = []
+        self.lost: list[tuple[int, int]] = []
+        self.waits = 0
+
+    def updated(self, update: Update) -> None:
+        self.updates.append(update)
+
+    def skipped(self, first: int, last: int) -> None:
+        self.lost.append((first, last))
+
+    def waiting(self, delay: float, left: float) -> None:
+        self.waits += 1
+
+
+class Stop:
+    def __init__(self) -> None:
+        self.asked = False
+        self.stops_when_waiting = False
+
+    def wait(self, seconds: float) -> bool:
+        return self.stops_when_waiting
+
+
+class StopAfter:
+    """Asks after so many checks, one an update or a step."""
+
+    def __init__(self, checks: float = float("inf")) -> None:
+        self._left = checks
+
+    @property
+    def asked(self) -> bool:
+        self._left -= 1
+        return self._left < 0
+
+    def wait(self, seconds: float) -> bool:
+        return False

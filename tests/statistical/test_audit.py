@@ -65,6 +65,7 @@ FAULTS = {  # all of them were played
     "gs-wgan-decoupled": Fault(canary="crowd", trials=700, delta=0.06),
     "gs-wgan-mean": Fault(noise_multiplier=1.4),
     "gs-wgan-round-robin": Fault(noise_multiplier=1.6, trials=300),
+    "linear-teacher": Fault(),
     "pate-gan": Fault(),
 }
 SHORT = sorted(

@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from analyst.adaptation.recipe import AdaptationRecipe
 from analyst.errors import AnalystError
 from analyst.facts import PlanQuestion
 from analyst.recipes import Recipe
+from analyst.recipes.books import AnyRecipe
 from analyst.reports.budgets import NO_DATASETS, show_refusal, statement, statement_json
 from analyst.reports.plans import make_plan
 from analyst.reports.runs import runs_json, runs_text
@@ -64,7 +64,7 @@ def runs(members: Sequence[Member], screen: Screen, *, open_only: bool) -> None:
 
 def plans(
     members: Sequence[Member],
-    recipe: Recipe | AdaptationRecipe,
+    recipe: AnyRecipe,
     question: PlanQuestion,
     screen: Screen,
 ) -> None:

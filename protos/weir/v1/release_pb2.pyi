@@ -35,7 +35,9 @@ class StepRequest(_message.Message):
     step: _builtins.int
     """Counted from 1; the same step with the same tensors gets the same bytes."""
     weights: _builtins.bytes
-    """With features: the weights of the extractor that made them, in the safetensors layout."""
+    """With features: the weights of the extractor that made them, or that the map is on, in the
+    safetensors layout; a file without tensors where there is no extractor.
+    """
     @_builtins.property
     def images(self) -> _tensor_pb2.Tensor:
         """float32, (rows, channels, height, width), values in [-1, 1]."""
@@ -46,7 +48,9 @@ class StepRequest(_message.Message):
 
     @_builtins.property
     def features(self) -> _tensor_pb2.Tensor:
-        """For a mechanism on features, instead of images and labels: float32, (rows, features), finite."""
+        """For a mechanism on features, instead of images and labels: float32, (rows, features), finite.
+        Of a linear teacher the map: a row of weights for each class, the bias last.
+        """
 
     @_builtins.property
     def part(self) -> Global___Part:

@@ -32,7 +32,8 @@ from tests.fakes.barrier import Account, FakeBarrier, FakeDataset
 HERE = Path(__file__).parents[2] / "fixtures" / "analyst"
 EXPECTED: dict[str, Any] = json.loads((HERE / "expected.json").read_text())
 RECIPES: dict[str, Any] = json.loads((HERE / "recipes.json").read_text())
-LATER = {"keep_checkpoints": 2}  # keys of a session that came later, as such a run has them
+LATER = {"session": {"keep_checkpoints": 2}, "training": {"guidance": 0.0}}
+"""Keys that came later, as such a run has them."""
 
 
 def _read(table: dict[str, Any]) -> Recipe | AdaptationRecipe:
@@ -42,7 +43,7 @@ def _read(table: dict[str, Any]) -> Recipe | AdaptationRecipe:
 
 
 def _with_later(table: dict[str, Any]) -> dict[str, Any]:
-    return table | {"session": table["session"] | LATER}
+    return table | {name: table[name] | later for name, later in LATER.items()}
 
 
 @pytest.mark.parametrize("kind", sorted(RECIPES))

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from analyst.adaptation.recipe import adaptation_recipes, load_either
 from analyst.errors import RecipeError
 from analyst.recipes import list_recipes, load_recipe
+from analyst.recipes.books import BOOKS, load_any
 from analyst.recipes.keys import RecipeKey, all_keys, recipe_keys
 from analyst.recipes.mechanisms import mechanism_config, mechanism_names
 from curator.mechanisms import catalogue
@@ -27,9 +27,9 @@ def _data(name: str) -> dict[str, Any]:
     return read
 
 
-@pytest.mark.parametrize("name", [*list_recipes(), *adaptation_recipes()])
+@pytest.mark.parametrize("name", [one for book in BOOKS.values() for one in book.names()])
 def test_every_key_of_a_recipe_says_what_it_is(name: str) -> None:
-    keys = recipe_keys(load_either(name, {}))
+    keys = recipe_keys(load_any(name, {}))
     assert len({key.path for key in keys}) == len(keys)
     assert all(key.sentence and key.type for key in keys)
 

@@ -20,8 +20,8 @@ from analyst.adaptation.state import (
 )
 from analyst.errors import CuratorUnreachable, RequestRefused, RunClosed, StepLost
 from analyst.generators.generator import ImageShape
-from analyst.training.loop import Outcome, Update
-from tests.fakes.adaptation import table
+from analyst.training.loop import Outcome
+from tests.fakes.adaptation import Stop, Watch, table
 
 SHAPE = ImageShape(channels=1, height=8, width=8, num_classes=10)
 
@@ -53,31 +53,6 @@ class FakeRun:
 
     def close(self) -> None:
         return
-
-
-class Watch:
-    def __init__(self) -> None:
-        self.updates: list[Update] = []
-        self.lost: list[tuple[int, int]] = []
-        self.waits = 0
-
-    def updated(self, update: Update) -> None:
-        self.updates.append(update)
-
-    def skipped(self, first: int, last: int) -> None:
-        self.lost.append((first, last))
-
-    def waiting(self, delay: float, left: float) -> None:
-        self.waits += 1
-
-
-class Stop:
-    def __init__(self) -> None:
-        self.asked = False
-        self.stops_when_waiting = False
-
-    def wait(self, seconds: float) -> bool:
-        return self.stops_when_waiting
 
 
 def source() -> PublicImages:

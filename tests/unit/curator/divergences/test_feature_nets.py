@@ -23,7 +23,7 @@ from curator.divergences.feature_nets import (
 from curator.sanitizer.directions import largest_entry
 
 EXACT = 2**53
-ARCHITECTURES = ("lenet-features", "mlp-features")
+ARCHITECTURES = ("lenet-features", "mlp-features", "cnn-features")
 
 
 def shape(architecture: Any = "lenet-features", **changes: Any) -> FeatureShape:
@@ -110,10 +110,11 @@ def test_features_are_in_units_of_the_clip_norm() -> None:
 
 
 def test_work_is_counted() -> None:
-    lenet, mlp = shape(), shape("mlp-features")
+    lenet, mlp, cnn = shape(), shape("mlp-features"), shape("cnn-features")
     assert mlp.multiplications == mlp.num_parameters == 256 * 54 + 256 + 5 * 256 + 5
     assert lenet.num_parameters == sum(math.prod(size) for size in lenet.sizes.values())
     assert lenet.multiplications == 54 * 25 * 6 + 54 * 25 * 6 * 16 // 4 + 5 * 2 * 16
+    assert cnn.multiplications == 54 * 9 * 32 + 54 * 9 * 32 * 64 // 4 + 5 * 2 * 64
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""A linear classifier that private records teach, on features that are public."""
