@@ -133,28 +133,37 @@ def _serving(work: Work, folder: CuratorFolder) -> Iterator[Served]:
     """
     log_file = work.folder / f"{folder.root.name}.log"
     words = ("serve", "--dir", str(folder.root), "--grpc-port", "0", "--rest-port", "0")
-    with log_file.open("ab") as log:
-        process = subprocess.Popen(
+    with (
+        log_file.open("ab") as log,
+        subprocess.Popen(
             [sys.executable, "-m", "curator.cli", *words],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=log,
-        )
-    try:
-        line = process.stdout.readline().decode() if process.stdout else ""
-        found = _READY.search(line)
-        if not found:
-            sys.exit(f"the curator did not start; see {log_file}")
-        credentials = folder.root / "analysts" / f"{_ANALYST}.credentials.json"
-        yield Served(address=f"localhost:{found[1]}", credentials=credentials)
-    finally:
-        stop(process)
+        ) as process,
+    ):
+        try:
+            line = process.stdout.readline().decode() if process.stdout else ""
+            found = _READY.search(line)
+            if not found:
+                sys.exit(f"the curator did not start; see {log_file}")
+            credentials = folder.root / "analysts" / f"{_ANALYST}.credentials.json"
+            yield Served(address=f"localhost:{found[1]}", credentials=credentials)
+        finally:
+            stop(process)
 
 
 def spent_epsilon(folder: CuratorFolder, dataset: str) -> float:
     """Return what the ledger says."""
     with contextlib.closing(open_ledger_reader(folder, load_config(folder.config))) as ledger:
         return ledger.statement(dataset).spent_epsilon
+
+
+def charged_run(folder: CuratorFolder, dataset: str) -> str | None:
+    """Return the run whose release an earlier session paid for, if there is one."""
+    with contextlib.closing(open_ledger_reader(folder, load_config(folder.config))) as ledger:
+        runs = [one.run_id for one in ledger.runs(dataset) if ledger.setup_payload(one.run_id)]
+    return runs[0] if runs else None
 
 
 def federation_toml(served: Mapping[str, Served]) -> str:

@@ -23,6 +23,7 @@ from analyst.recipes import Recipe, load_recipe
 from analyst.training.checkpoint import checkpoint_store
 from benchmarks.papers.barrier import (
     calibrated_noise,
+    charged_run,
     facts_for,
     federation_toml,
     prepare,
@@ -130,8 +131,10 @@ def _sessions(
     if not recipe.mechanism.pays_per_step and len(folders) == 1:
         released = work.folder / "released.safetensors"
         if not released.exists():
+            charged = charged_run(folders[0], recipe.training.dataset)
             with serving(work, *folders) as (access,):
-                words = (*access.words, *_new(work, changes), "--out", str(released))
+                what = _new(work, changes) if charged is None else ("--run", charged)
+                words = (*access.words, *what, "--out", str(released))
                 run_analyst(work, ("embedding", "download", *words))
         run_analyst(work, ("embedding", "train", str(released), *how))
         return

@@ -8,11 +8,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks.papers import trained
+from benchmarks.papers.catalogue import Cell
+from benchmarks.papers.make import Asked, make_cell
+from benchmarks.papers.work import OutOfTimeError, Work, run_analyst
 from tests.e2e import forks
 
 pytestmark = pytest.mark.e2e
@@ -55,13 +60,38 @@ def test_a_row_is_made_once(tmp_path: Path) -> None:
     assert len(_rows(tmp_path)) == 1
 
 
-def test_noise_is_calibrated_and_what_is_unfinished_goes_on(tmp_path: Path) -> None:
-    """A cell that lost its row goes on from what is there, and charges nothing again."""
+def test_noise_is_calibrated_to_the_steps(tmp_path: Path) -> None:
     first = _try(tmp_path, "--calibrated", recipe="dp-sinkhorn-digits")
     assert first.returncode == 0, first.stderr
     (row,) = _rows(tmp_path)
     assert 9.99 < row["epsilon"] <= 10  # the least noise for the steps
     assert row["details"]["steps"] == 30
+
+
+def test_a_release_that_was_paid_for_and_not_saved_is_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The budget affords one release, so a cell that asked for another would be refused."""
+    settings = {"recipe": "embedding-digits", "epsilon": 10.0, "delta": 1e-5, "count": 100}
+    settings |= {"classifiers": ["logistic"], "distances": False, "calibrated": True}
+    settings["set"] = {"training.steps": 10}
+    cell = Cell(
+        table="t", paper="P", place="p", name="c", kind="trained", size="cpu", settings=settings
+    )
+    asked = Asked(size="cpu", out=tmp_path)
+
+    def lost(work: Work, words: Sequence[str]) -> None:
+        run_analyst(work, words)
+        (work.folder / "released.safetensors").unlink()
+        raise OutOfTimeError
+
+    monkeypatch.setattr(trained, "run_analyst", lost)
+    with pytest.raises(OutOfTimeError):
+        make_cell(cell, 0, asked, float("inf"))
+    monkeypatch.undo()
+    make_cell(cell, 0, asked, float("inf"))
+    (row,) = _rows(tmp_path)
+    assert 9.99 < row["epsilon"] <= 10
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="processes are read in /proc")
