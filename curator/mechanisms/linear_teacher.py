@@ -11,6 +11,7 @@ Shape legend: M records of a batch, P pixels, F features, K classes.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, Self, final
@@ -29,7 +30,7 @@ from curator.errors import MalformedRequest
 from curator.mechanisms.base import Requirements, StatefulMechanism
 from curator.mechanisms.specification import MAX_ROWS, MAX_UNITS, Specification, refuse_beyond
 from curator.mechanisms.uploaded_weights import extractor_shape, read_weights
-from curator.privacy.batches import ImageSpace, RecordBatch, Samples
+from curator.privacy.batches import ImageSpace, RecordBatch, Samples, shape_of_pass
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private, Sealed
 from curator.privacy.release import Release
@@ -46,7 +47,6 @@ _FEATURES_IN_A_RADIUS: Final = feature_nets.ROW_RADIUS * linear_softmax.FEATURE_
 _MAX_WORK: Final = 1 << 40  # multiplications for the features of all records: minutes
 _MAX_STEP_WORK: Final = 1 << 38  # the same of a step
 _RECORD_BYTES: Final = 17  # of a label, a unit and a mask, beside the pixels
-_PADDING_ROWS: Final = 1 << 9
 
 
 class LinearTeacherSpec(Specification):
@@ -81,9 +81,9 @@ class LinearTeacherSpec(Specification):
         return self
 
     @property
-    def max_rows(self) -> int:
-        """Records that are kept, at most."""
-        return self.max_size * self.max_records_per_unit
+    def kept_rows(self) -> int:
+        """Rows of all batches, with their padding."""
+        return math.prod(shape_of_pass(self.max_size, self.max_records_per_unit))
 
     def width(self, space: ImageSpace) -> int:
         """Return the length of a row: F + 1, and of what class sums are of, 2 (F + 1) + 1."""
@@ -96,8 +96,7 @@ class LinearTeacherSpec(Specification):
 
     def kept_bytes(self, space: ImageSpace) -> int:
         """Return the bytes of the records and of their rows."""
-        padded = self.max_rows * (1 if self.max_records_per_unit == 1 else 2) + _PADDING_ROWS
-        return padded * (space.dimension + _RECORD_BYTES + 2 * self.width(space))
+        return self.kept_rows * (space.dimension + _RECORD_BYTES + 2 * self.width(space))
 
 
 @final
@@ -246,10 +245,10 @@ class LinearTeacher(StatefulMechanism):
         Privacy:
             Row i is a function of record i and the network alone, bit for bit.
         """
-        network = hashlib.sha256(samples.weights).digest()
+        weights, width = self._network(samples), self.spec.width(self.space)
+        network = _digest(weights)
         if network == state.network:
             return state
-        weights, width = self._network(samples), self.spec.width(self.space)
 
         def rows_of(levels_MP: Tensor) -> Tensor:
             integers_MF = self._integers(levels_MP.to(compute_device()), weights)
@@ -288,6 +287,14 @@ class LinearTeacher(StatefulMechanism):
         return read_weights(samples.weights, sizes, feature_nets.LARGEST_WEIGHT)
 
 
+def _digest(weights: Mapping[str, Tensor]) -> bytes:
+    """Return a digest of the values: headers that differ are no other network."""
+    digest = hashlib.sha256()
+    for values in weights.values():
+        digest.update(values.numpy())
+    return digest.digest()
+
+
 def network_shape(spec: LinearTeacherSpec, space: ImageSpace) -> FeatureShape | None:
     """Return the sizes of the network, if the features are of one.
 
@@ -297,7 +304,7 @@ def network_shape(spec: LinearTeacherSpec, space: ImageSpace) -> FeatureShape | 
     Privacy:
         Reads the request and public facts only.
     """
-    rows, width = spec.max_rows, spec.width(space)
+    rows, width = spec.kept_rows, spec.width(space)
     refuse_beyond(
         {
             "features: too many for images of this size": (width, linear_softmax.MAX_FEATURES),

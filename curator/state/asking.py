@@ -8,12 +8,10 @@ from typing import Any
 
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms.base import ReleasedOnceMechanism, StatefulMechanism
-from curator.privacy.batches import RecordBatch, Samples
+from curator.privacy.batches import PASS_ROWS, RecordBatch, Samples
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.release import Release
-
-_ROWS = 512
 
 
 def private_batches(
@@ -32,12 +30,12 @@ def private_batches(
         Every record once, after as many fresh Poisson samples as come before; or an endless stream
         of such samples. Each is drawn when it is asked for.
     """
-    samples = mechanism.requirements().samples
+    samples, all_once = mechanism.requirements().samples, records.batches(PASS_ROWS)
     if samples is None:
-        return records.batches(_ROWS)
+        return all_once
     turns = itertools.count() if samples.before_all is None else range(samples.before_all)
     drawn = (records.poisson_batch(samples.rate, samples.capacity, noise) for _ in turns)
-    return drawn if samples.before_all is None else itertools.chain(drawn, records.batches(_ROWS))
+    return drawn if samples.before_all is None else itertools.chain(drawn, all_once)
 
 
 def state_step(
