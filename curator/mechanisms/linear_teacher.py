@@ -29,7 +29,7 @@ from curator.divergences.scattering import Scattering
 from curator.errors import MalformedRequest
 from curator.mechanisms.base import Requirements, StatefulMechanism
 from curator.mechanisms.specification import MAX_ROWS, MAX_UNITS, Specification, refuse_beyond
-from curator.mechanisms.uploaded_weights import extractor_shape, read_weights
+from curator.mechanisms.uploaded_weights import extractor_shape, read_weights, weight_bytes
 from curator.privacy.batches import ImageSpace, RecordBatch, Samples, shape_of_pass
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private, Sealed
@@ -144,6 +144,8 @@ class LinearTeacher(StatefulMechanism):
             max_size=self.spec.max_size,
             max_records_per_unit=self.spec.max_records_per_unit,
             numbers_per_row=self.spec.width(self.space),
+            weight_bytes=weight_bytes(self._network_sizes),
+            answer_bytes=8,  # a sum over many records does not fit 4
         )
 
     def step_event(self) -> PrivacyEvent:
@@ -283,8 +285,11 @@ class LinearTeacher(StatefulMechanism):
         Privacy:
             Reads the request and public facts only.
         """
-        sizes = {} if self.shape is None else self.shape.sizes
-        return read_weights(samples.weights, sizes, feature_nets.LARGEST_WEIGHT)
+        return read_weights(samples.weights, self._network_sizes, feature_nets.LARGEST_WEIGHT)
+
+    @property
+    def _network_sizes(self) -> dict[str, tuple[int, ...]]:
+        return {} if self.shape is None else self.shape.sizes
 
 
 def _digest(weights: Mapping[str, Tensor]) -> bytes:

@@ -48,6 +48,15 @@ def extractor_shape(
         raise MalformedRequest(str(error)) from None
 
 
+def weight_bytes(sizes: Mapping[str, tuple[int, ...]]) -> int:
+    """Return the most bytes that weights of these sizes may have."""
+    return _numbers_bytes(sizes) + _LENGTH_BYTES + _MOST_HEADER_BYTES
+
+
+def _numbers_bytes(sizes: Mapping[str, tuple[int, ...]]) -> int:
+    return _ITEM_BYTES * sum(math.prod(size) for size in sizes.values())
+
+
 def read_weights(
     data: bytes, sizes: Mapping[str, tuple[int, ...]], largest: float
 ) -> dict[str, Tensor]:
@@ -68,7 +77,7 @@ def read_weights(
     Privacy:
         Reads the request and public facts only.
     """
-    payload = _ITEM_BYTES * sum(math.prod(size) for size in sizes.values())
+    payload = _numbers_bytes(sizes)
     header = len(data) - payload
     if not _LENGTH_BYTES < header <= _LENGTH_BYTES + _MOST_HEADER_BYTES:
         detail = f"weights: expected safetensors with {payload} bytes of numbers"
