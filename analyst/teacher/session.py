@@ -63,6 +63,16 @@ class Teacher:
     shape: ImageShape
     run_id: str
 
+    def check_map(self) -> None:
+        """Check that a map was taught.
+
+        Raises:
+            CheckpointError: If class sums were asked, beside which a map stays what it was.
+        """
+        if len(self.means_KR):
+            message = f"run {self.run_id} asked for class sums, and taught no map"
+            raise CheckpointError(message, "Give a run whose recipe asks for gradients.")
+
 
 @dataclass(slots=True)
 class TeacherState:
@@ -203,7 +213,8 @@ def _learn(
     """Learn the source that is given.
 
     Raises:
-        RecipeError: If the recipe learns one and there is none, or the other way round.
+        RecipeError: If the recipe learns one and there is none, or the other way round; or if what
+            is learned is not what a curator takes.
     """
     if (options.source is None) != (recipe.source.epochs == 0):
         message = f"the recipe makes {recipe.source.epochs} passes over a source"
@@ -214,6 +225,9 @@ def _learn(
     if options.source is not None:
         options.progress.say(f"learning {options.source}, which asks no curator")
         learn_source(model, recipe, read_public(options.source, shape), randomness)
+        if not model.is_bounded():
+            message = f"learning {options.source} did not converge: weights are huge, or not finite"
+            raise RecipeError(message, "Choose a smaller source.lr, with --set.")
 
 
 def _outputs(

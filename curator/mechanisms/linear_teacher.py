@@ -10,7 +10,6 @@ Shape legend: M records of a batch, P pixels, F features, K classes.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -29,7 +28,12 @@ from curator.divergences.scattering import Scattering
 from curator.errors import MalformedRequest
 from curator.mechanisms.base import Requirements, StatefulMechanism
 from curator.mechanisms.specification import MAX_ROWS, MAX_UNITS, Specification, refuse_beyond
-from curator.mechanisms.uploaded_weights import extractor_shape, read_weights, weight_bytes
+from curator.mechanisms.uploaded_weights import (
+    digest_of,
+    extractor_shape,
+    read_weights,
+    weight_bytes,
+)
 from curator.privacy.batches import ImageSpace, RecordBatch, Samples, shape_of_pass
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private, Sealed
@@ -248,7 +252,7 @@ class LinearTeacher(StatefulMechanism):
             Row i is a function of record i and the network alone, bit for bit.
         """
         weights, width = self._network(samples), self.spec.width(self.space)
-        network = _digest(weights)
+        network = digest_of(weights)
         if network == state.network:
             return state
 
@@ -290,14 +294,6 @@ class LinearTeacher(StatefulMechanism):
     @property
     def _network_sizes(self) -> dict[str, tuple[int, ...]]:
         return {} if self.shape is None else self.shape.sizes
-
-
-def _digest(weights: Mapping[str, Tensor]) -> bytes:
-    """Return a digest of the values: headers that differ are no other network."""
-    digest = hashlib.sha256()
-    for values in weights.values():
-        digest.update(values.numpy())
-    return digest.digest()
 
 
 def network_shape(spec: LinearTeacherSpec, space: ImageSpace) -> FeatureShape | None:

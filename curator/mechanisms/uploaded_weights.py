@@ -6,6 +6,7 @@ opened, before a charge and without a look at any record; nothing in the bytes i
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping
 from typing import Any, Final
@@ -92,6 +93,14 @@ def read_weights(
         detail = f"weights: expected {wanted}"
         raise MalformedRequest(detail)
     return {name: _tensor(name, parts[name], size, largest) for name, size in sizes.items()}
+
+
+def digest_of(weights: Mapping[str, Tensor]) -> bytes:
+    """Return a digest of the values: a header that differs does not make other weights."""
+    digest = hashlib.sha256()
+    for values in weights.values():
+        digest.update(values.numpy())
+    return digest.digest()
 
 
 def _tensor(name: str, part: Mapping[str, Any], size: tuple[int, ...], largest: float) -> Tensor:

@@ -114,7 +114,8 @@ def test_class_sums_guide_a_generator(local: Local, tmp_path: Path) -> None:
     assert bool((norms > 0.5).all())  # means of rows of norm 1, of which a class's are alike
     assert bool((norms < 1.2).all())
     refine = ["refine", str(source), "--teacher", str(sums), "--out", str(tmp_path / "r.npz")]
-    assert main(refine) == ExitCode.FILES
+    for use in (refine, ["teacher", "test", str(sums), "--test", str(source)]):
+        assert main(use) == ExitCode.FILES  # it taught no map
     generator = ["train", *access(local), "--out", str(tmp_path / "guided"), "--steps", "2"]
     generator += ["--recipe", "dp-sinkhorn-digits", "--teacher", str(sums)]
     assert main([*generator, "--set", "training.guidance=0.1"]) == ExitCode.OK
