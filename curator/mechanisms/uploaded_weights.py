@@ -99,7 +99,7 @@ def digest_of(weights: Mapping[str, Tensor]) -> bytes:
     """Return a digest of the values: a header that differs does not make other weights."""
     digest = hashlib.sha256()
     for values in weights.values():
-        digest.update(values.numpy())
+        digest.update(values.numpy().tobytes())
     return digest.digest()
 
 

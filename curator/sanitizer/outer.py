@@ -53,8 +53,11 @@ class OuterBounds:
         Raises:
             ValueError: If one is out of range, or rounding would take much of the sensitivity.
         """
-        if not 0 < self.clip_norm < math.inf or not 1 <= math.prod(self.shape) <= MAX_VALUES:
-            msg = f"clip_norm must be positive, and a sum have at most {MAX_VALUES} values"
+        if not 0 < self.clip_norm < math.inf:
+            msg = "clip_norm must be positive"
+            raise ValueError(msg)
+        if not 1 <= math.prod(self.shape) <= MAX_VALUES:
+            msg = f"a sum may have at most {MAX_VALUES} values, and would have {self.shape}"
             raise ValueError(msg)
         if 2 * fine_radius(self.noise_multiplier) < _LEAST_SPACINGS * self._rounding:
             msg = f"noise_multiplier is too large for a sum of {math.prod(self.shape)} values"
