@@ -43,6 +43,7 @@ from curator.sanitizer.outer import (
     RIGHT_RADIUS,
     Factors,
     OuterBounds,
+    in_parts,
     release_outer_sum,
     right_rows,
 )
@@ -239,11 +240,13 @@ class LinearTeacher(StatefulMechanism):
         """
         if self.spec.asks == "class-sums":
             return linear_softmax.indicators(labels_M, self.space.num_classes, LEFT_RADIUS)
-        radii = LEFT_RADIUS, RIGHT_RADIUS
-        clip = self.spec.clip_norm
-        return linear_softmax.residuals(
-            rows_MF, samples.images_ND, labels_M, clip=clip, radii=radii
-        )
+        width, clip, radii = rows_MF.shape[1], self.spec.clip_norm, (LEFT_RADIUS, RIGHT_RADIUS)
+        pairs = zip(in_parts(rows_MF, width), in_parts(labels_M, width), strict=True)
+        parts = [
+            linear_softmax.residuals(rows, samples.images_ND, labels, clip=clip, radii=radii)
+            for rows, labels in pairs
+        ]
+        return torch.cat(parts)
 
     def _with_rows(self, state: TeacherState, samples: Samples) -> TeacherState:
         """Return the state with the rows of a step's network; whether they are there is public.

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 PASS_ROWS: Final = 512
+"""Rows of a batch where all records are passed over, unless units may have many."""
 
 
 def shape_of_pass(max_units: int, max_rows_per_unit: int, rows: int = PASS_ROWS) -> tuple[int, int]:
