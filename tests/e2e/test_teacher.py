@@ -81,6 +81,9 @@ def test_the_command_teaches_tests_and_refines(
     _, manifest = checkpoint_store(tmp_path / "guided").load()
     assert manifest.dataset["teacher_run"] == checkpoint_store(out).load()[1].run_id
     capsys.readouterr()
+    other = ["--out", str(tmp_path / "guided"), "--resume"]  # of another kind
+    assert main(["teacher", "train", *access(local), *other]) == ExitCode.FILES
+    assert "is of dp-sinkhorn, and not of 'analyst teacher train'" in capsys.readouterr().err
 
     made, refined = tmp_path / "made.npz", tmp_path / "refined.npz"
     with np.load(write_digits(tmp_path / "large.npz", 300, 1440)) as file:
