@@ -30,12 +30,14 @@ def private_batches(
         Every record once, after as many fresh Poisson samples as come before; or an endless stream
         of such samples. Each is drawn when it is asked for.
     """
-    samples, all_once = mechanism.requirements().samples, records.batches(PASS_ROWS)
+    samples = mechanism.requirements().samples
     if samples is None:
-        return all_once
+        return records.batches(PASS_ROWS)
     turns = itertools.count() if samples.before_all is None else range(samples.before_all)
     drawn = (records.poisson_batch(samples.rate, samples.capacity, noise) for _ in turns)
-    return drawn if samples.before_all is None else itertools.chain(drawn, all_once)
+    if samples.before_all is None:
+        return drawn
+    return itertools.chain(drawn, records.batches(PASS_ROWS))
 
 
 def state_step(
