@@ -88,10 +88,15 @@ def measure(
     test_file: Path = option("Labelled public images.", "FILE.npz", "--test", needed=True),
     part: Literal["train", "test"] = option("Of a file with both parts.", default="test"),
 ) -> None:
-    """The accuracy of a teacher on labelled public images; free."""
+    """The accuracy of a teacher on labelled public images; free.
+
+    Raises:
+        CheckpointError: If it has no map.
+    """
     from analyst.teacher.session import load_teacher
 
     teacher = load_teacher(run)
+    teacher.check_map()
     say_accuracy(task, (teacher.model, teacher.shape), test_file, part)
 
 

@@ -23,6 +23,7 @@ from analyst.training.state import half_cosine
 
 LARGEST_WEIGHT: Final = 4096.0
 _LARGEST_FEATURE: Final = 32.0
+_LARGEST_NETWORK_WEIGHT: Final = 16.0
 _GROUPS_PER_CHANNEL: Final = 27
 _LEAST_SPREAD: Final = 2.0**-7
 _PACE_OF_MAP: Final = 30  # over the network's: rows have norm 1, so weights of a map grow large
@@ -73,6 +74,13 @@ class TeacherClassifier(nn.Module):
     def network_bytes(self) -> bytes:
         """Return the network's weights in the safetensors layout; of no network, no weights."""
         return weight_bytes(self.extractor or nn.Identity())
+
+    def is_bounded(self) -> bool:
+        """Return whether a curator takes all weights, of the network and of the map."""
+        network = [] if self.extractor is None else [*self.extractor.parameters()]
+        bounds = [(one, _LARGEST_NETWORK_WEIGHT) for one in network]
+        parts = [*bounds, (self.linear.weight, LARGEST_WEIGHT)]
+        return all(bool((one.abs() <= bound).all()) for one, bound in parts)  # false for NaN
 
     def _features_of(self, images_NCHW: Tensor) -> Tensor:
         if self.extractor is not None:

@@ -44,11 +44,10 @@ def refine(
         least_share: Images are dropped of whose class the teacher is less sure.
 
     Raises:
-        ImageFileError: If the images are not the teacher's, it has no map, or none is left.
+        CheckpointError: If it has no map.
+        ImageFileError: If the images are not the teacher's, or none is left.
     """
-    if len(teacher.means_KR):
-        message = f"run {teacher.run_id} asked for class sums, and taught no map"
-        raise ImageFileError(message, "Give a --teacher whose recipe asks for gradients.")
+    teacher.check_map()
     shape = teacher.shape
     expected = (shape.channels, shape.height, shape.width)
     if data.images.shape[1:] != expected:

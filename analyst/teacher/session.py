@@ -22,6 +22,7 @@ from analyst.adaptation.public_images import read_public
 from analyst.adaptation.state import load_module
 from analyst.errors import CheckpointError, RecipeError
 from analyst.generators.generator import ImageShape
+from analyst.recipes.mechanisms import TEACHER
 from analyst.teacher.classifier import (
     LARGEST_WEIGHT,
     TeacherClassifier,
@@ -30,6 +31,7 @@ from analyst.teacher.classifier import (
 )
 from analyst.teacher.recipe import TEACHERS, TeacherRecipe
 from analyst.training.checkpoint import (
+    Manifest,
     check_no_run,
     checkpoint_store,
     image_shape,
@@ -62,6 +64,16 @@ class Teacher:
     means_KR: Tensor  # of `TeacherClassifier.moments`; no rows where a map was taught
     shape: ImageShape
     run_id: str
+
+    def check_map(self) -> None:
+        """Check that a map was taught.
+
+        Raises:
+            CheckpointError: If class sums were asked, beside which a map stays what it was.
+        """
+        if len(self.means_KR):
+            message = f"run {self.run_id} asked for class sums, and taught no map"
+            raise CheckpointError(message, "Give a run whose recipe asks for gradients.")
 
 
 @dataclass(slots=True)
@@ -134,10 +146,10 @@ def resume_teacher(curator: RunSource[FeatureRun], options: TeacherOptions) -> O
         How it ended; at once if the run was finished before.
 
     Raises:
-        CheckpointError: If there is no checkpoint, or it is damaged.
+        CheckpointError: If there is no checkpoint, or it is damaged, or of no teacher.
     """
     tensors, manifest = checkpoint_store(options.out).load()
-    recipe = TEACHERS.from_dict(manifest.recipe, origin=f"the recipe in {options.out}")
+    recipe = _recipe_in(options.out, manifest)
     if manifest.finished:
         options.progress.say(f"run {manifest.run_id} is finished; there is nothing to resume")
         return Outcome.COMPLETED
@@ -155,10 +167,10 @@ def load_teacher(out: Path) -> Teacher:
     """Return what a run's newest checkpoint holds; of a map the average.
 
     Raises:
-        CheckpointError: If class sums were asked and there was no answer yet.
+        CheckpointError: If there is none, or class sums were asked and there was no answer yet.
     """
     tensors, manifest = read_run(out)
-    recipe = TEACHERS.from_dict(manifest.recipe, origin=f"the recipe in {out}")
+    recipe = _recipe_in(out, manifest)
     shape = image_shape(manifest.dataset)
     model, _ = _built(recipe, shape)
     with must_fit_recipe(out):
@@ -172,6 +184,19 @@ def load_teacher(out: Path) -> Teacher:
         noise = recipe.mechanism.noise_multiplier / math.sqrt(manifest.num_updates)
         means_KR = _class_means(tensors["moved"] / manifest.num_updates, noise)
     return Teacher(model=model.eval(), means_KR=means_KR, shape=shape, run_id=manifest.run_id)
+
+
+def _recipe_in(out: Path, manifest: Manifest) -> TeacherRecipe:
+    """Return the recipe of a run.
+
+    Raises:
+        CheckpointError: If it is of a run of another kind.
+    """
+    kind = manifest.recipe.get("mechanism", {}).get("kind")
+    if kind != TEACHER:
+        message = f"the run in {out} is of {kind}, and not of 'analyst teacher train'"
+        raise CheckpointError(message, "Give the --out of that command.")
+    return TEACHERS.from_dict(manifest.recipe, origin=f"the recipe in {out}")
 
 
 def _class_means(sums_KV: Tensor, noise_multiplier: float) -> Tensor:
@@ -203,7 +228,8 @@ def _learn(
     """Learn the source that is given.
 
     Raises:
-        RecipeError: If the recipe learns one and there is none, or the other way round.
+        RecipeError: If the recipe learns one and there is none, or the other way round; or if what
+            is learned is not what a curator takes.
     """
     if (options.source is None) != (recipe.source.epochs == 0):
         message = f"the recipe makes {recipe.source.epochs} passes over a source"
@@ -214,6 +240,9 @@ def _learn(
     if options.source is not None:
         options.progress.say(f"learning {options.source}, which asks no curator")
         learn_source(model, recipe, read_public(options.source, shape), randomness)
+        if not model.is_bounded():
+            message = f"learning {options.source} did not converge: weights are huge, or not finite"
+            raise RecipeError(message, "Choose a smaller source.lr, with --set.")
 
 
 def _outputs(

@@ -29,7 +29,7 @@ from curator.data.store import StoredImages
 from curator.data.stored_rows import Levels, StoredRows
 from curator.data.subset import ordered_subset
 from curator.errors import DatasetOutOfService
-from curator.privacy.batches import RecordBatch
+from curator.privacy.batches import RecordBatch, shape_of_pass
 from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
@@ -160,7 +160,7 @@ class PrivateRecords:
         """Return every record once, in sealed batches of one padded shape; no unit is split.
 
         Args:
-            rows: Rows of each batch; more if one unit may have more, by its public bound.
+            rows: Rows of each batch; more if units may have many, by their public bound.
 
         Yields:
             As many sealed batches as the declared bound of units could fill, the last ones empty:
@@ -169,10 +169,9 @@ class PrivateRecords:
         Raises:
             DatasetOutOfService: If the file was cut, whatever is in the batches.
         """
-        most = self._units.most_rows
-        rows = max(rows, most)
+        num_batches, rows = shape_of_pass(self._max_units, self._units.most_rows, rows)
         start = 0
-        for _ in range(math.ceil(self._max_units * most / (rows - most + 1))):
+        for _ in range(num_batches):
             stop = self._units.after(start, rows)
             places = self._units.place(np.arange(start, stop), rows)
             batch = self._gather(*places, self._copied_side_by_side)

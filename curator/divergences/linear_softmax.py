@@ -35,6 +35,7 @@ _COARSER_BITS: Final = 4  # of coefficients, so that 2^12 squares of 2^15 times 
 _TABLE_STEPS: Final = 1 << 10  # of a unit of a score
 _LOWEST_SCORE: Final = 24
 _EXP_BITS, _SHARE_BITS = 24, 20
+_SQUARE_STEP: Final = 16.0  # squares of a row of norm 2^15 are 2^26 together, theirs 2^52
 _EXPONENTIALS: Final = torch.tensor(
     [
         float(round(math.exp(-step / _TABLE_STEPS) * 2**_EXP_BITS))
@@ -113,7 +114,7 @@ def moment_rows(rows_MF: Tensor, radius: int) -> Tensor:
         [harder:23], section 4 (means of perceptual features, and of their squares).
     """
     share = _MARGIN / math.sqrt(3)
-    squares_MF = torch.floor(rows_MF.square() / radius)
+    squares_MF = torch.floor(rows_MF.square() / _SQUARE_STEP)
     norms_M1 = squares_MF.square().sum(dim=1, keepdim=True).sqrt().clamp_min(1.0)  # exact sums
     parts = (
         torch.trunc(rows_MF * share),

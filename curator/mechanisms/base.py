@@ -64,13 +64,16 @@ class Requirements:
 
     `max_size` units and `max_records_per_unit` are bounds that the run declares, and that the data
     set must never exceed; None where the cost relies on none. `numbers_per_row` is what a row of a
-    step has: pixels, or features where steps send them.
+    step has: pixels, or features where steps send them; `weight_bytes` come beside the rows. A
+    number of an answer may take `answer_bytes`.
     """
 
     samples: FreshSamples | None
     max_size: int | None
     max_records_per_unit: int | None
     numbers_per_row: int
+    weight_bytes: int = 0
+    answer_bytes: int = 4
 
 
 class Mechanism(ABC):

@@ -29,7 +29,7 @@ from curator.divergences.feature_nets import (
 from curator.errors import MalformedRequest
 from curator.mechanisms.base import Requirements
 from curator.mechanisms.sliced_step import SlicedMechanism, SlicedSpecification
-from curator.mechanisms.uploaded_weights import extractor_shape, read_weights
+from curator.mechanisms.uploaded_weights import extractor_shape, read_weights, weight_bytes
 from curator.privacy.batches import ImageSpace, Samples
 from curator.sanitizer.projected import RowBounds
 
@@ -83,7 +83,11 @@ class DpSwdFeatures(SlicedMechanism):
 
     def requirements(self) -> Requirements:
         """See `Mechanism`; steps send features."""
-        return replace(super().requirements(), numbers_per_row=self.spec.num_features)
+        return replace(
+            super().requirements(),
+            numbers_per_row=self.spec.num_features,
+            weight_bytes=weight_bytes(self.shape.sizes),
+        )
 
     def check_samples(self, samples: Samples) -> None:
         """Refuse features or weights that this run did not declare.

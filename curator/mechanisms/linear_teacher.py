@@ -10,7 +10,7 @@ Shape legend: M records of a batch, P pixels, F features, K classes.
 
 from __future__ import annotations
 
-import hashlib
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, Self, final
@@ -28,8 +28,13 @@ from curator.divergences.scattering import Scattering
 from curator.errors import MalformedRequest
 from curator.mechanisms.base import Requirements, StatefulMechanism
 from curator.mechanisms.specification import MAX_ROWS, MAX_UNITS, Specification, refuse_beyond
-from curator.mechanisms.uploaded_weights import extractor_shape, read_weights
-from curator.privacy.batches import ImageSpace, RecordBatch, Samples
+from curator.mechanisms.uploaded_weights import (
+    digest_of,
+    extractor_shape,
+    read_weights,
+    weight_bytes,
+)
+from curator.privacy.batches import ImageSpace, RecordBatch, Samples, shape_of_pass
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private, Sealed
 from curator.privacy.release import Release
@@ -38,6 +43,7 @@ from curator.sanitizer.outer import (
     RIGHT_RADIUS,
     Factors,
     OuterBounds,
+    in_parts,
     release_outer_sum,
     right_rows,
 )
@@ -46,7 +52,6 @@ _FEATURES_IN_A_RADIUS: Final = feature_nets.ROW_RADIUS * linear_softmax.FEATURE_
 _MAX_WORK: Final = 1 << 40  # multiplications for the features of all records: minutes
 _MAX_STEP_WORK: Final = 1 << 38  # the same of a step
 _RECORD_BYTES: Final = 17  # of a label, a unit and a mask, beside the pixels
-_PADDING_ROWS: Final = 1 << 9
 
 
 class LinearTeacherSpec(Specification):
@@ -81,9 +86,9 @@ class LinearTeacherSpec(Specification):
         return self
 
     @property
-    def max_rows(self) -> int:
-        """Records that are kept, at most."""
-        return self.max_size * self.max_records_per_unit
+    def kept_rows(self) -> int:
+        """Rows of all batches, with their padding."""
+        return math.prod(shape_of_pass(self.max_size, self.max_records_per_unit))
 
     def width(self, space: ImageSpace) -> int:
         """Return the length of a row: F + 1, and of what class sums are of, 2 (F + 1) + 1."""
@@ -96,8 +101,7 @@ class LinearTeacherSpec(Specification):
 
     def kept_bytes(self, space: ImageSpace) -> int:
         """Return the bytes of the records and of their rows."""
-        padded = self.max_rows * (1 if self.max_records_per_unit == 1 else 2) + _PADDING_ROWS
-        return padded * (space.dimension + _RECORD_BYTES + 2 * self.width(space))
+        return self.kept_rows * (space.dimension + _RECORD_BYTES + 2 * self.width(space))
 
 
 @final
@@ -145,6 +149,8 @@ class LinearTeacher(StatefulMechanism):
             max_size=self.spec.max_size,
             max_records_per_unit=self.spec.max_records_per_unit,
             numbers_per_row=self.spec.width(self.space),
+            weight_bytes=weight_bytes(self._network_sizes),
+            answer_bytes=8,  # a sum over many records does not fit 4
         )
 
     def step_event(self) -> PrivacyEvent:
@@ -234,11 +240,13 @@ class LinearTeacher(StatefulMechanism):
         """
         if self.spec.asks == "class-sums":
             return linear_softmax.indicators(labels_M, self.space.num_classes, LEFT_RADIUS)
-        radii = LEFT_RADIUS, RIGHT_RADIUS
-        clip = self.spec.clip_norm
-        return linear_softmax.residuals(
-            rows_MF, samples.images_ND, labels_M, clip=clip, radii=radii
-        )
+        width, clip, radii = rows_MF.shape[1], self.spec.clip_norm, (LEFT_RADIUS, RIGHT_RADIUS)
+        pairs = zip(in_parts(rows_MF, width), in_parts(labels_M, width), strict=True)
+        parts = [
+            linear_softmax.residuals(rows, samples.images_ND, labels, clip=clip, radii=radii)
+            for rows, labels in pairs
+        ]
+        return torch.cat(parts)
 
     def _with_rows(self, state: TeacherState, samples: Samples) -> TeacherState:
         """Return the state with the rows of a step's network; whether they are there is public.
@@ -246,10 +254,10 @@ class LinearTeacher(StatefulMechanism):
         Privacy:
             Row i is a function of record i and the network alone, bit for bit.
         """
-        network = hashlib.sha256(samples.weights).digest()
+        weights, width = self._network(samples), self.spec.width(self.space)
+        network = digest_of(weights)
         if network == state.network:
             return state
-        weights, width = self._network(samples), self.spec.width(self.space)
 
         def rows_of(levels_MP: Tensor) -> Tensor:
             integers_MF = self._integers(levels_MP.to(compute_device()), weights)
@@ -284,8 +292,11 @@ class LinearTeacher(StatefulMechanism):
         Privacy:
             Reads the request and public facts only.
         """
-        sizes = {} if self.shape is None else self.shape.sizes
-        return read_weights(samples.weights, sizes, feature_nets.LARGEST_WEIGHT)
+        return read_weights(samples.weights, self._network_sizes, feature_nets.LARGEST_WEIGHT)
+
+    @property
+    def _network_sizes(self) -> dict[str, tuple[int, ...]]:
+        return {} if self.shape is None else self.shape.sizes
 
 
 def network_shape(spec: LinearTeacherSpec, space: ImageSpace) -> FeatureShape | None:
@@ -297,7 +308,7 @@ def network_shape(spec: LinearTeacherSpec, space: ImageSpace) -> FeatureShape | 
     Privacy:
         Reads the request and public facts only.
     """
-    rows, width = spec.max_rows, spec.width(space)
+    rows, width = spec.kept_rows, spec.width(space)
     refuse_beyond(
         {
             "features: too many for images of this size": (width, linear_softmax.MAX_FEATURES),

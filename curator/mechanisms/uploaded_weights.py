@@ -6,6 +6,7 @@ opened, before a charge and without a look at any record; nothing in the bytes i
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping
 from typing import Any, Final
@@ -48,6 +49,15 @@ def extractor_shape(
         raise MalformedRequest(str(error)) from None
 
 
+def weight_bytes(sizes: Mapping[str, tuple[int, ...]]) -> int:
+    """Return the most bytes that weights of these sizes may have."""
+    return _numbers_bytes(sizes) + _LENGTH_BYTES + _MOST_HEADER_BYTES
+
+
+def _numbers_bytes(sizes: Mapping[str, tuple[int, ...]]) -> int:
+    return _ITEM_BYTES * sum(math.prod(size) for size in sizes.values())
+
+
 def read_weights(
     data: bytes, sizes: Mapping[str, tuple[int, ...]], largest: float
 ) -> dict[str, Tensor]:
@@ -68,7 +78,7 @@ def read_weights(
     Privacy:
         Reads the request and public facts only.
     """
-    payload = _ITEM_BYTES * sum(math.prod(size) for size in sizes.values())
+    payload = _numbers_bytes(sizes)
     header = len(data) - payload
     if not _LENGTH_BYTES < header <= _LENGTH_BYTES + _MOST_HEADER_BYTES:
         detail = f"weights: expected safetensors with {payload} bytes of numbers"
@@ -83,6 +93,14 @@ def read_weights(
         detail = f"weights: expected {wanted}"
         raise MalformedRequest(detail)
     return {name: _tensor(name, parts[name], size, largest) for name, size in sizes.items()}
+
+
+def digest_of(weights: Mapping[str, Tensor]) -> bytes:
+    """Return a digest of the values: a header that differs does not make other weights."""
+    digest = hashlib.sha256()
+    for values in weights.values():
+        digest.update(values.numpy().tobytes())
+    return digest.digest()
 
 
 def _tensor(name: str, part: Mapping[str, Any], size: tuple[int, ...], largest: float) -> Tensor:

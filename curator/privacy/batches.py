@@ -6,11 +6,32 @@ Shape legend: N samples, M capacity (padded private rows), D = channels * height
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+PASS_ROWS: Final = 512
+"""Rows of a batch where all records are passed over, unless units may have many."""
+
+
+def shape_of_pass(max_units: int, max_rows_per_unit: int, rows: int = PASS_ROWS) -> tuple[int, int]:
+    """Return how many batches have room for every unit in whole, and the rows of each.
+
+    A batch has almost twice the rows of a unit, or more, so that units fill half of it: in all
+    there are less than two rows for each that there may be, beside those of one batch.
+
+    Args:
+        max_units: Public upper bound.
+        max_rows_per_unit: Public upper bound.
+        rows: Of a batch, at least.
+    """
+    rows = max(rows, 2 * max_rows_per_unit - 1)
+    filled = rows - max_rows_per_unit + 1  # of each batch but the last, at least
+    return math.ceil(max_units * max_rows_per_unit / filled), rows
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

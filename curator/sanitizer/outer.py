@@ -27,6 +27,7 @@ RIGHT_RADIUS: Final = (1 << 15) - 1  # so that a coordinate fits int16
 MAX_VALUES: Final = 1 << 23
 _MOST_ROWS: Final = 1 << 22  # 2^22 products of at most 2^30 add up to 2^52: exact in float64
 _BEYOND: Final = 2.0**17  # of a row that is not certified, and small enough to be multiplied by 0
+_VALUES_AT_ONCE: Final = 1 << 22  # of right rows: 32 MiB in float64, however many rows there are
 _LEAST_SPACINGS: Final = 4  # rounding may take a quarter of the sensitivity
 
 Factors = tuple[Tensor, Tensor, Tensor]
@@ -53,8 +54,11 @@ class OuterBounds:
         Raises:
             ValueError: If one is out of range, or rounding would take much of the sensitivity.
         """
-        if not 0 < self.clip_norm < math.inf or not 1 <= math.prod(self.shape) <= MAX_VALUES:
-            msg = f"clip_norm must be positive, and a sum have at most {MAX_VALUES} values"
+        if not 0 < self.clip_norm < math.inf:
+            msg = "clip_norm must be positive"
+            raise ValueError(msg)
+        if not 1 <= math.prod(self.shape) <= MAX_VALUES:
+            msg = f"a sum may have at most {MAX_VALUES} values, and would have {self.shape}"
             raise ValueError(msg)
         if 2 * fine_radius(self.noise_multiplier) < _LEAST_SPACINGS * self._rounding:
             msg = f"noise_multiplier is too large for a sum of {math.prod(self.shape)} values"
@@ -96,9 +100,17 @@ def right_rows(levels_MD: Tensor, rows_of: Callable[[Tensor], Tensor], width: in
         Row i is a function of record i alone, whatever its companions do.
     """
     try:
-        return _right_rows(rows_of(levels_MD), (len(levels_MD), width))
+        parts = [
+            _right_rows(rows_of(part), (len(part), width)) for part in in_parts(levels_MD, width)
+        ]
+        return torch.cat(parts)
     except Exception:  # noqa: BLE001 - one record must not decide the fate of its companions
         return torch.cat([_lone_row(levels, rows_of, width) for levels in levels_MD])
+
+
+def in_parts(rows: Tensor, width: int) -> tuple[Tensor, ...]:
+    """Split rows so that as many right rows have few values, whatever the number of all rows."""
+    return torch.split(rows, max(1, _VALUES_AT_ONCE // width))
 
 
 def _lone_row(levels_D: Tensor, rows_of: Callable[[Tensor], Tensor], width: int) -> Tensor:
@@ -158,7 +170,7 @@ def _fine_sum(compute: Callable[[], Iterable[Factors]], shape: tuple[int, int]) 
             sizes = [(len(units_M), width) for width in shape]
             if [left_MK.shape, right_MF.shape] != sizes or len(units_M) > _MOST_ROWS:
                 return zeros
-            sums += _product(_integers(left_MK), _integers(right_MF), units_M)
+            sums += _product(_integers(left_MK), right_MF, units_M)
     except Exception:  # noqa: BLE001 - an abort would be an answer that is not noised
         return zeros
     return sums
@@ -166,9 +178,14 @@ def _fine_sum(compute: Callable[[], Iterable[Factors]], shape: tuple[int, int]) 
 
 def _product(left_MK: Tensor, right_MF: Tensor, units_M: Tensor) -> Tensor:
     """Return the exact sum of the products of certified rows, each shared with its unit."""
-    kept_M1 = _is_certified(left_MK, LEFT_RADIUS) & _is_certified(right_MF, RIGHT_RADIUS)
-    shared_MK = _shared(left_MK * kept_M1, units_M.to(left_MK.device))
-    return (shared_MK.T @ right_MF).to("cpu", torch.int64)
+    left_MK = left_MK * _is_certified(left_MK, LEFT_RADIUS)
+    shared_MK = _shared(left_MK, units_M.to(left_MK.device))
+    sums_KF = shared_MK.new_zeros((left_MK.shape[1], right_MF.shape[1]))
+    width = right_MF.shape[1]
+    for left, right in zip(in_parts(shared_MK, width), in_parts(right_MF, width), strict=True):
+        whole = _integers(right)
+        sums_KF += (left * _is_certified(whole, RIGHT_RADIUS)).T @ whole
+    return sums_KF.to("cpu", torch.int64)
 
 
 def _integers(rows: Tensor) -> Tensor:

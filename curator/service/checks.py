@@ -111,22 +111,24 @@ _SHARES: Final = 2  # one analyst may have 1 / 2 of the room
 
 
 def check_step_size(limits: Limits, mechanism: ServedMechanism) -> None:
-    """Refuse a run whose steps would all be refused for their size.
+    """Refuse a run whose steps would all be refused for their size, or never be answered.
 
     Raises:
-        MalformedRequest: If a step has too many rows, or too many bytes.
+        MalformedRequest: If a step has too many rows, or too many bytes, or its answer has.
     """
     rows = mechanism.rows_per_step
     if rows is None:
         return
-    bytes_of_row = 4 * mechanism.requirements().numbers_per_row + 8
-    fitting = (limits.max_message_bytes - _ENVELOPE_BYTES) // bytes_of_row
-    most = min(limits.max_samples, fitting)
+    needed, room = mechanism.requirements(), limits.max_message_bytes - _ENVELOPE_BYTES
+    asked = (room - needed.weight_bytes) // (4 * needed.numbers_per_row + 8)
+    answered = room // (needed.answer_bytes * needed.numbers_per_row)
+    most = min(limits.max_samples, max(0, asked), answered)
     if rows > most:
         limit = "max_samples" if most == limits.max_samples else "max_message_mib"
         msg = (
             f"a step of {rows} rows is too large here: at most {most} fit; send fewer (a recipe's "
-            f"mechanism.num_samples), or ask the steward to raise limits.{limit}"
+            "mechanism.num_samples), or shorter ones (mechanism.num_features, where it has that), "
+            f"or ask the steward to raise limits.{limit}"
         )
         raise MalformedRequest(msg)
 

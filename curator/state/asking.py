@@ -8,12 +8,10 @@ from typing import Any
 
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms.base import ReleasedOnceMechanism, StatefulMechanism
-from curator.privacy.batches import RecordBatch, Samples
+from curator.privacy.batches import PASS_ROWS, RecordBatch, Samples
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.release import Release
-
-_ROWS = 512
 
 
 def private_batches(
@@ -34,10 +32,12 @@ def private_batches(
     """
     samples = mechanism.requirements().samples
     if samples is None:
-        return records.batches(_ROWS)
+        return records.batches(PASS_ROWS)
     turns = itertools.count() if samples.before_all is None else range(samples.before_all)
     drawn = (records.poisson_batch(samples.rate, samples.capacity, noise) for _ in turns)
-    return drawn if samples.before_all is None else itertools.chain(drawn, records.batches(_ROWS))
+    if samples.before_all is None:
+        return drawn
+    return itertools.chain(drawn, records.batches(PASS_ROWS))
 
 
 def state_step(

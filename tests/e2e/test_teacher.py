@@ -81,6 +81,9 @@ def test_the_command_teaches_tests_and_refines(
     _, manifest = checkpoint_store(tmp_path / "guided").load()
     assert manifest.dataset["teacher_run"] == checkpoint_store(out).load()[1].run_id
     capsys.readouterr()
+    other = ["--out", str(tmp_path / "guided"), "--resume"]  # of another kind
+    assert main(["teacher", "train", *access(local), *other]) == ExitCode.FILES
+    assert "is of dp-sinkhorn, and not of 'analyst teacher train'" in capsys.readouterr().err
 
     made, refined = tmp_path / "made.npz", tmp_path / "refined.npz"
     with np.load(write_digits(tmp_path / "large.npz", 300, 1440)) as file:
@@ -114,7 +117,8 @@ def test_class_sums_guide_a_generator(local: Local, tmp_path: Path) -> None:
     assert bool((norms > 0.5).all())  # means of rows of norm 1, of which a class's are alike
     assert bool((norms < 1.2).all())
     refine = ["refine", str(source), "--teacher", str(sums), "--out", str(tmp_path / "r.npz")]
-    assert main(refine) == ExitCode.FILES
+    for use in (refine, ["teacher", "test", str(sums), "--test", str(source)]):
+        assert main(use) == ExitCode.FILES  # it taught no map
     generator = ["train", *access(local), "--out", str(tmp_path / "guided"), "--steps", "2"]
     generator += ["--recipe", "dp-sinkhorn-digits", "--teacher", str(sums)]
     assert main([*generator, "--set", "training.guidance=0.1"]) == ExitCode.OK

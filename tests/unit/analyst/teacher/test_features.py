@@ -15,7 +15,7 @@ from analyst.teacher import classifier
 from analyst.teacher.classifier import TeacherClassifier, learn_source, new_teacher
 from analyst.teacher.recipe import TEACHERS, TeacherRecipe
 from analyst.teacher.session import TeacherState, _class_means
-from curator.divergences import linear_softmax
+from curator.divergences import feature_nets, linear_softmax
 from curator.mechanisms.linear_teacher import LinearTeacher, LinearTeacherSpec
 from curator.privacy.batches import ImageSpace, RecordBatch, Samples
 from curator.privacy.private import Private
@@ -111,6 +111,7 @@ def test_both_sides_compute_the_same_class_sums(features: str) -> None:
 
 def test_both_sides_have_the_same_constants() -> None:
     assert classifier.LARGEST_WEIGHT == linear_softmax.LARGEST_WEIGHT
+    assert classifier._LARGEST_NETWORK_WEIGHT == feature_nets.LARGEST_WEIGHT
     assert classifier._GROUPS_PER_CHANNEL == linear_softmax.GROUPS_PER_CHANNEL
     assert classifier._LEAST_SPREAD == linear_softmax.LEAST_SPREAD
     assert classifier._LARGEST_FEATURE == 2**15 * linear_softmax.FEATURE_STEP

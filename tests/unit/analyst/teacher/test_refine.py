@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from analyst.errors import ImageFileError
+from analyst.errors import CheckpointError, ImageFileError
 from analyst.evaluation.image_file import LabelledImages
 from analyst.generators.generator import ImageShape
 from analyst.teacher.classifier import TeacherClassifier
@@ -86,5 +86,5 @@ def test_nothing_to_write_is_an_error(
 
 def test_class_sums_teach_no_map() -> None:
     sums = replace(BRIGHTNESS, means_KR=torch.zeros(3, 8))
-    with pytest.raises(ImageFileError, match="taught no map"):
+    with pytest.raises(CheckpointError, match="taught no map"):
         refine(data([0], [0]), sums, how="label")

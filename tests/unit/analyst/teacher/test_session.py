@@ -168,3 +168,17 @@ def test_a_source_and_a_recipe_that_do_not_go_together_are_refused_and_free(
     with pytest.raises(RecipeError, match=words):
         start_teacher(barrier, recipe(**changes), options)
     assert barrier.opened == []
+
+
+def test_a_source_that_was_not_learned_is_noticed_before_a_run_is_opened(tmp_path: Path) -> None:
+    """A curator would refuse such weights, step by step, in words about messages."""
+    barrier = FakeBarrier()
+    options = TeacherOptions(
+        out=tmp_path / "run",
+        source=write_digits(tmp_path / "source.npz", 50),
+        progress=Progress(io.StringIO()),
+        stop=Stop(),
+    )
+    with pytest.raises(RecipeError, match=r"did not converge.*source.lr"):
+        start_teacher(barrier, recipe(source__epochs=3, source__lr=1e4), options)
+    assert barrier.opened == []

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
@@ -15,6 +16,8 @@ from torch.nn.functional import cross_entropy
 
 from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.events.none import NoEvent
+from curator.data.images import LabelledImages
+from curator.data.sampling import PrivateRecords
 from curator.divergences.feature_nets import feature_rows
 from curator.divergences.linear_softmax import LARGEST_WEIGHT
 from curator.errors import MalformedRequest
@@ -25,6 +28,7 @@ from curator.privacy.private import Private
 from curator.privacy.release import LatticeBlock, Release
 from curator.sanitizer.outer import RIGHT_RADIUS
 from curator.sanitizer.post_process import release_values
+from curator.state.asking import private_batches
 from tests.fakes.noise import NoNoise, SeededNoise
 from tests.fakes.teacher import PARAMETERS, SPACE, batch, mechanism, network, samples
 
@@ -87,7 +91,8 @@ def test_rows_are_made_once_for_a_network(monkeypatch: pytest.MonkeyPatch) -> No
     subject = mechanism()
     asked = samples(subject)
     other = replace(asked, weights=save(network(subject, seed=9)))
-    again = replace(asked, images_ND=asked.images_ND / 2)
+    header = save(network(subject), metadata={"by": "the same network"})
+    again = replace(asked, images_ND=asked.images_ND / 2, weights=header)
     state = subject.start([Private(batch([0, 1, 2])), Private(batch([0]))])
     counts, answers = [], []
     for one in (asked, again, other, asked):
@@ -232,6 +237,29 @@ def test_what_a_run_keeps_is_known_before() -> None:
     state, _ = subject.gradient(subject.start([Private(of)]), samples(subject), NoNoise())
     held = [of.levels_MD, of.labels_M, of.mask_M, of.units_M, *state.rows]
     assert sum(one.nbytes for one in held) <= subject.spec.kept_bytes(SPACE)
+
+
+@pytest.mark.parametrize("most", [2, 300, 1000])
+def test_large_groups_keep_no_more_than_is_known_before(most: int) -> None:
+    """Each of them full; batches are padded, and must be counted with their padding."""
+    subject = mechanism(max_size=3, max_records_per_unit=most)
+    count = 3 * most
+    records = LabelledImages(
+        levels=np.zeros((count, SPACE.dimension), dtype=np.uint8),
+        labels=np.zeros(count, dtype=np.int64),
+        groups=np.repeat(np.arange(3), most),
+        max_per_group=most,
+    )
+    batches = private_batches(subject, PrivateRecords(records, max_units=3), NoNoise())
+    state, _ = subject.gradient(subject.start(batches), samples(subject), NoNoise())
+    kept = [sealed.unseal() for sealed in state.batches]
+    assert sum(int(one.mask_M.sum()) for one in kept) == count
+    assert sum(len(one.mask_M) for one in kept) <= 2 * count + 2 * max(most, 512)
+    tensors = [
+        *state.rows,
+        *(t for one in kept for t in (one.levels_MD, one.labels_M, one.mask_M, one.units_M)),
+    ]
+    assert sum(one.nbytes for one in tensors) <= subject.spec.kept_bytes(SPACE)
 
 
 def test_the_noise_is_the_same_whatever_the_network_is() -> None:

@@ -92,6 +92,30 @@ def test_the_sum_is_that_of_the_products_in_exact_integers() -> None:
     assert fine(*halves).tolist() == expected
 
 
+def test_however_many_rows_there_are_few_are_made_and_multiplied_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A batch of a large group would take gigabytes; the sum and the rows are the same."""
+    left, right, _ = factors(50)
+    left[7, 0], right[33, 1] = math.nan, math.inf
+    units = torch.arange(50) // 2 - 1
+    made: list[int] = []
+
+    def rows_of(levels: Tensor) -> Tensor:
+        made.append(len(levels))
+        return right[levels[:, 0].long()]
+
+    levels = torch.arange(50, dtype=torch.uint8).unsqueeze(1)
+    width = SHAPE[1]
+    rows, sums = right_rows(levels, rows_of, width), fine((left, right, units))
+    monkeypatch.setattr("curator.sanitizer.outer._VALUES_AT_ONCE", 8 * width)
+    assert torch.equal(right_rows(levels, rows_of, width), rows)
+    assert made == [50, *[8] * 6, 2]
+    assert torch.equal(fine((left, right, units)), sums)
+    monkeypatch.setattr("curator.sanitizer.outer._VALUES_AT_ONCE", 1)  # less than one row has
+    assert torch.equal(fine((left, right, units)), sums)
+
+
 def test_a_row_beyond_its_radius_or_not_a_number_adds_nothing() -> None:
     left, right, units = factors(6)
     rest = fine((left[4:], right[4:], units[:2]))

@@ -15,16 +15,17 @@ from curator.mechanisms.catalogue import parse_mechanism
 from curator.mechanisms.described import read_described
 from curator.mechanisms.dp_swd_features import DpSwdFeatures
 from curator.mechanisms.specification import canonical_json
-from curator.privacy.batches import Samples
+from curator.privacy.batches import ImageSpace, Samples
 from curator.privacy.facts import DatasetFacts
 from curator.service.answer_step import StepRequest, release_gradient
-from curator.service.checks import check_policy
+from curator.service.checks import check_policy, check_step_size
 from curator.service.find_run import resume_run
 from curator.service.open_run import RunRequest, open_run
 from curator.service.service import Service
-from tests.fakes.curator import ALICE, opened, service, small_images, step_request
+from tests.fakes.curator import ALICE, SmallLimits, opened, service, small_images, step_request
 from tests.fakes.facts import small_facts
 from tests.fakes.features import PARAMETERS, mechanism
+from tests.fakes.teacher import PARAMETERS as TEACHER
 
 CHANGES: dict[str, Any] = {
     **PARAMETERS,
@@ -156,3 +157,22 @@ def test_it_is_priced_as_the_mechanism_prices_itself() -> None:
     declared = read_described(table, {"epsilon": 10.0, "delta": 1e-5})
     assert declared.step == mechanism().step_event()
     assert declared.setup == mechanism().setup_event()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "needed"),
+    [
+        ({"features": "pixels", "num_features": 0}, 10 * 8 * (64 * 64 + 1)),  # the answer
+        ({"features": "mlp-features"}, 4 * 256 * 64 * 64),  # the network
+    ],
+)
+def test_a_run_whose_steps_have_no_room_is_not_opened(
+    parameters: dict[str, Any], needed: int
+) -> None:
+    """Each would be charged, and its answer refused on the way; or refused with its weights."""
+    space = ImageSpace(channels=1, height=64, width=64, max_level=255, num_classes=10)
+    asked = json.dumps(TEACHER | parameters)
+    subject = parse_mechanism("linear-teacher", asked, space)
+    check_step_size(SmallLimits(message_bytes=needed + (1 << 16)), subject)
+    with pytest.raises(MalformedRequest, match=r"at most \d fit; .*limits.max_message_mib"):
+        check_step_size(SmallLimits(message_bytes=needed), subject)
