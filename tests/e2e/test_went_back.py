@@ -22,7 +22,6 @@ from tests.e2e.conftest import SINKHORN, Process, batch, digits_folder
 pytestmark = pytest.mark.e2e
 
 Serve = Callable[..., Process]
-LEASE = 30.0  # so that it is not what stops them, and an idle one looks every 7.5 seconds
 STEP = {**SINKHORN, "noise_multiplier": 1.5}  # of which the budget affords some dozens
 ROUNDS = 20  # of trying to buy again, with a patience of a second each
 
@@ -41,8 +40,6 @@ def folders(
     first = CuratorFolder(tmp_path / "first")
     open_ledger(initialise(first.root), CuratorConfig()).close()
     digits_folder(first.root, epsilon=1.0)
-    config = first.config.read_text()
-    first.config.write_text(config.replace("lease_seconds = 15.0", f"lease_seconds = {LEASE}"))
     shutil.copytree(first.root, tmp_path / "second")
     return first, CuratorFolder(tmp_path / "second")
 
@@ -56,7 +53,7 @@ def buy(curator: Process, num_steps: int) -> int:
     images, labels = batch()
     taken = 0
     try:
-        with curator.connect(patience=1.0) as barrier:
+        with curator.connect(timeout=1.0, patience=1.0) as barrier:
             run = barrier.open_run("digits", "dp-sinkhorn", STEP, num_steps=num_steps)
             for _ in range(num_steps):
                 run.gradient(images, labels)
