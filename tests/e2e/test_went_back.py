@@ -19,7 +19,7 @@ from curator.ledger.problems import LedgerRestored
 from tests.contract.postgres_server import Server, own_server
 from tests.e2e.conftest import SINKHORN, Process, batch, digits_folder
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.waits]
 
 Serve = Callable[..., Process]
 STEP = {**SINKHORN, "noise_multiplier": 1.5}  # of which the budget affords some dozens
