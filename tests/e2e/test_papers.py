@@ -55,8 +55,7 @@ def test_a_row_is_made_once(tmp_path: Path) -> None:
     assert len(_rows(tmp_path)) == 1
 
 
-def test_noise_is_calibrated_and_what_is_unfinished_goes_on(tmp_path: Path) -> None:
-    """A cell that lost its row goes on from what is there, and charges nothing again."""
+def test_noise_is_calibrated(tmp_path: Path) -> None:
     first = _try(tmp_path, "--calibrated", recipe="dp-sinkhorn-digits")
     assert first.returncode == 0, first.stderr
     (row,) = _rows(tmp_path)
