@@ -48,12 +48,12 @@ def head(folder: CuratorFolder) -> int:
     return int(json.loads((folder.root / "ledger-head.json").read_text())["seq"])
 
 
-def buy(curator: Process, num_steps: int) -> int:
+def buy(curator: Process, num_steps: int, timeout: float = 10.0) -> int:
     """Open a run and take all its steps, as far as the curator lets us; return how many."""
     images, labels = batch()
     taken = 0
     try:
-        with curator.connect(timeout=1.0, patience=1.0) as barrier:
+        with curator.connect(timeout=timeout, patience=1.0) as barrier:
             run = barrier.open_run("digits", "dp-sinkhorn", STEP, num_steps=num_steps)
             for _ in range(num_steps):
                 run.gradient(images, labels)
@@ -86,7 +86,7 @@ def test_two_curators_sell_a_budget_once(
 
     server.fail_over_to("standby") if fault == "failed over" else server.put_back("copy")
     for _ in range(ROUNDS):
-        delivered += buy(idle, most - 1) + buy(busy, most - 1)
+        delivered += sum(buy(curator, most - 1, timeout=1.0) for curator in (idle, busy))
         later = [head(folder) for folder in folders]
         assert all(now >= before for now, before in zip(later, heads, strict=True))
         heads = later
