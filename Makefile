@@ -14,15 +14,16 @@ NUMERIC = tests/unit/curator/divergences tests/unit/curator/sanitizer tests/unit
 	--ignore=tests/unit/curator/mechanisms/test_described.py
 NEWEST = tests/contract/test_ledgers.py tests/contract/test_mechanisms.py tests/unit/analyst tests/unit/cli tests/unit/curator/rest tests/unit/curator/rpc tests/unit/curator/telemetry
 SYNC = $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)  # a part's output in one piece
+OR_SAY = || { echo "make test: a part failed; above, '***' ends what it printed"; exit 1; }
 OTHER_MACHINE = ATEN_CPU_CAPABILITY=default NUMBA_CPU_NAME=generic OPENBLAS_CORETYPE=Haswell
 
 # Else every process that a test starts compiles the sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test install protobuf triton lint types timed unit e2e numeric oldest newest kernels protos bench sbom clean
+.PHONY: help demo test install protobuf triton lint types timed unit waits e2e numeric oldest newest kernels protos bench sbom clean
 
 help: ## show the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(MADE):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -48,9 +49,9 @@ demo: $(STAMP) ## a curator, an analyst, digits, and the refusal at the end of t
 	$(BIN)/python examples/demo.py
 
 test: $(STAMP) ## everything that CI checks
-	@$(MAKE) --jobs=2 $(SYNC) JOBS=0 $(BESIDE) \
-		|| { echo "make test: a part failed; above, '***' ends what it printed"; exit 1; }
-	$(MAKE) unit e2e
+	@$(MAKE) --jobs=2 $(SYNC) JOBS=0 $(BESIDE) $(OR_SAY)
+	@$(MAKE) --jobs=2 unit waits $(OR_SAY)
+	$(MAKE) e2e
 
 lint: $(STAMP) ## style, import contracts, generated stubs and schemas
 	$(BIN)/ruff check .
@@ -72,7 +73,12 @@ timed: $(STAMP) ## tests that measure time
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(wildcard $(TIMED))
 
 e2e: $(STAMP) ## tests with real processes
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/e2e tests/browser
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m 'not waits' tests/e2e tests/browser
+
+# Beside tests that compute, so it prints when it is done.
+waits: $(STAMP) ## those of them that mostly wait for something to run out
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m waits tests/e2e >$(VENV)/waits 2>&1; \
+		code=$$?; cat $(VENV)/waits; exit $$code
 
 # Other instruction sets add in another order; a bound that only holds in one of them is a bug.
 numeric: $(STAMP) ## the numeric tests again as on another processor

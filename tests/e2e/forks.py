@@ -1,10 +1,11 @@
-"""Processes of both programs, forked off one that has imported their libraries.
+"""Processes of both programs, forked off one that has imported them and their libraries.
 
-Most of a command's processor time is importing torch, numba and SQLAlchemy (a training imports
-torch's compiler too, though it compiles nothing), and an end-to-end test starts many commands. A
-server that has imported the libraries, and nothing of ours, forks a child for each: the child is a
-process of its own in every other way, and runs `main` as `python -m` does. What a start itself does
-is tested by real ones (`tests/unit/cli`, the tutorial, the crash tests).
+Most of a command's processor time is importing torch, numba, SQLAlchemy and our modules (a training
+imports torch's compiler too, though it compiles nothing), and an end-to-end test starts many
+commands. A server that has imported all of it, and has run nothing of ours but the compiled loops'
+check, forks a child for each: the child is a process of its own in every other way, and runs `main`
+as `python -m` does. What a start itself does is tested by real ones (`tests/unit/cli`, the
+tutorial, the crash tests).
 Elsewhere than on Linux, where a fork of a program with these libraries may not live, they start
 as `python -m` does.
 """
@@ -17,6 +18,7 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
 import runpy
 import select
 import signal
@@ -29,14 +31,14 @@ import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final, NoReturn
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 _LIBRARIES: Final = (
-    *("numpy", "torch", "numba", "scipy.special", "scipy.stats", "PIL.Image"),
-    *("sqlalchemy", "fastapi", "pydantic", "cryptography.x509", "jinja2", "uvicorn"),
-    *("torch._dynamo", "sklearn.datasets", "sklearn.linear_model"),
-    "dp_accounting.pld.privacy_loss_distribution",
+    *("numpy", "torch", "numba", "scipy.special", "scipy.stats", "PIL.Image", "jinja2", "uvicorn"),
+    *("sqlalchemy.dialects.sqlite", "fastapi", "pydantic", "cryptography.x509", "torch._dynamo"),
+    *("sklearn.datasets", "sklearn.linear_model", "dp_accounting.pld.privacy_loss_distribution"),
 )
 _LONGEST: Final = 1 << 20
 _FORKS: Final = sys.platform == "linux"
@@ -152,6 +154,9 @@ def serve(address: str) -> None:
     """Fork a process for each connection, until standard input ends."""
     for library in _LIBRARIES:
         importlib.import_module(library)
+    for program in ("curator", "analyst"):
+        _import_all_of(importlib.import_module(program))
+    importlib.import_module("curator.divergences.backend").check_body("numba")  # loads its loops
     gc.collect()
     gc.freeze()  # else each child looks through all of it for garbage
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a guardian
@@ -168,6 +173,14 @@ def serve(address: str) -> None:
                 listener.close()
                 _guard(connection)
             connection.close()
+
+
+def _import_all_of(package: ModuleType) -> None:
+    """Import a program's modules, but what runs when it is imported and what is not installed."""
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        if not {"__main__", "migrations"} & set(module.name.split(".")):
+            with suppress(ImportError):
+                importlib.import_module(module.name)
 
 
 def _guard(connection: socket.socket) -> NoReturn:

@@ -228,6 +228,7 @@ class TestServing:
 
 
 class TestReachingTheCurator:
+    @pytest.mark.waits
     def test_nobody_there(self, tmp_path: Path) -> None:
         folder = digits_folder(tmp_path / "curator")
         with socket.socket() as unused:

@@ -70,6 +70,7 @@ def test_the_curator_is_killed_in_the_middle_and_the_run_goes_on(
     ledger.close()
 
 
+@pytest.mark.waits
 def test_the_command_finds_a_curator_that_was_gone_for_long(tmp_path: Path, serve: Serve) -> None:
     """With gRPC's older event engine it never did: nobody polls between two attempts."""
     folder = digits_folder(tmp_path / "curator")

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.e2e
 METHODS = ("GetBudget", "Step", "StreamSteps", "OpenRun")
 
 
+@pytest.mark.waits
 def test_a_call_whose_message_never_comes_is_ended(
     local: Local, monkeypatch: pytest.MonkeyPatch
 ) -> None:

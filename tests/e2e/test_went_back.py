@@ -19,10 +19,9 @@ from curator.ledger.problems import LedgerRestored
 from tests.contract.postgres_server import Server, own_server
 from tests.e2e.conftest import SINKHORN, Process, batch, digits_folder
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.waits]
 
 Serve = Callable[..., Process]
-LEASE = 30.0  # so that it is not what stops them, and an idle one looks every 7.5 seconds
 STEP = {**SINKHORN, "noise_multiplier": 1.5}  # of which the budget affords some dozens
 ROUNDS = 20  # of trying to buy again, with a patience of a second each
 
@@ -41,8 +40,6 @@ def folders(
     first = CuratorFolder(tmp_path / "first")
     open_ledger(initialise(first.root), CuratorConfig()).close()
     digits_folder(first.root, epsilon=1.0)
-    config = first.config.read_text()
-    first.config.write_text(config.replace("lease_seconds = 15.0", f"lease_seconds = {LEASE}"))
     shutil.copytree(first.root, tmp_path / "second")
     return first, CuratorFolder(tmp_path / "second")
 
@@ -51,12 +48,12 @@ def head(folder: CuratorFolder) -> int:
     return int(json.loads((folder.root / "ledger-head.json").read_text())["seq"])
 
 
-def buy(curator: Process, num_steps: int) -> int:
+def buy(curator: Process, num_steps: int, timeout: float = 10.0) -> int:
     """Open a run and take all its steps, as far as the curator lets us; return how many."""
     images, labels = batch()
     taken = 0
     try:
-        with curator.connect(patience=1.0) as barrier:
+        with curator.connect(timeout=timeout, patience=1.0) as barrier:
             run = barrier.open_run("digits", "dp-sinkhorn", STEP, num_steps=num_steps)
             for _ in range(num_steps):
                 run.gradient(images, labels)
@@ -89,7 +86,7 @@ def test_two_curators_sell_a_budget_once(
 
     server.fail_over_to("standby") if fault == "failed over" else server.put_back("copy")
     for _ in range(ROUNDS):
-        delivered += buy(idle, most - 1) + buy(busy, most - 1)
+        delivered += sum(buy(curator, most - 1, timeout=1.0) for curator in (idle, busy))
         later = [head(folder) for folder in folders]
         assert all(now >= before for now, before in zip(later, heads, strict=True))
         heads = later

@@ -13,6 +13,7 @@ from tests.load.slow_rest import hold
 
 _BEGINNING: Final = (
     b"POST /sign-in HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n"
+    b"Sec-Fetch-Site: same-origin\r\n"  # else it is answered before its body
     b"Content-Type: application/x-www-form-urlencoded\r\n\r\na"
 )
 

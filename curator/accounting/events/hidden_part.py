@@ -165,7 +165,8 @@ def hidden_part_rdp(num_parts: int, noise_multiplier: float, alpha: float) -> fl
     )
     logs = np.concatenate((low + log_f[:-1], up + log_f[1:], [tail]))
     top = float(np.max(logs))
-    log_excess = top + math.log(math.fsum(np.exp(logs - top).tolist()) * (1.0 + _ROUNDING))
+    parts = np.sort(np.exp(logs - top))[::-1]  # largest first, `fsum` finds the same sum far sooner
+    log_excess = top + math.log(math.fsum(parts.tolist()) * (1.0 + _ROUNDING))
     return min(unsampled, log1p_exp(log_excess) / (alpha - 1.0))
 
 
