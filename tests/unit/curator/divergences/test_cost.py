@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from curator.divergences.cost import LabelledCost, WeightedPoints, sign_sums, uniform_points
+from curator.divergences.cost import (
+    LabelledCost,
+    WeightedPoints,
+    branchless_sign_sums,
+    sign_sums,
+    uniform_points,
+)
 
 COSTS = [
     LabelledCost(l1_weight=0.0, label_scale=15.0),
@@ -48,14 +56,19 @@ def test_gradient_matches_autograd_of_the_literal_cost(cost: LabelledCost) -> No
     torch.testing.assert_close(cost.gradient(plan, first.images_ND, second.images_ND), expected)
 
 
+@pytest.mark.parametrize("sums", [sign_sums, branchless_sign_sums])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_sign_sums_is_a_weighted_sum_of_signs_and_ties_count_nothing(dtype: torch.dtype) -> None:
+def test_sign_sums_is_a_weighted_sum_of_signs_and_ties_count_nothing(
+    dtype: torch.dtype, sums: Callable[[Tensor, Tensor, Tensor], Tensor]
+) -> None:
     generator = torch.Generator().manual_seed(3)
     u = torch.randint(-2, 3, (6, 9), generator=generator).to(dtype)
     v = torch.randint(-2, 3, (5, 9), generator=generator).to(dtype)
     plan = torch.rand(5, 6, dtype=dtype, generator=generator).T  # not contiguous
     signs = torch.sign(u.unsqueeze(1) - v)
-    torch.testing.assert_close(sign_sums(plan, u, v), (plan.unsqueeze(2) * signs).sum(1))
+    torch.testing.assert_close(sums(plan, u, v), (plan.unsqueeze(2) * signs).sum(1))
+    near = 1e-6 * signs.sum(1)  # as near as pixels can be
+    torch.testing.assert_close(sums(plan, near, 0 * v), plan.sum(1, keepdim=True) * near.sign())
 
 
 def test_equal_images_never_cost_less_than_nothing() -> None:
