@@ -114,8 +114,8 @@ def sign_sums(plan_NM: Tensor, first_ND: Tensor, second_MD: Tensor) -> Tensor:
 
 def branchless_sign_sums(plan_NM: Tensor, first_ND: Tensor, second_MD: Tensor) -> Tensor:
     """Return what `sign_sums` does, a row at a time, by a product and a bound."""
-    rows = zip(plan_NM, first_ND, strict=True)
-    return torch.stack([plan_M @ _signs(row_D - second_MD) for plan_M, row_D in rows])
+    rows = zip(plan_NM.split(1), first_ND.split(1), strict=True)
+    return torch.cat([plan_1M @ _signs(row_1D - second_MD) for plan_1M, row_1D in rows])
 
 
 def _signs(differences: Tensor) -> Tensor:

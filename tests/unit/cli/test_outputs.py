@@ -21,7 +21,7 @@ from curator.folder import CuratorFolder, initialise
 from curator.system import new_file as of_curator
 from tests.commands import LEAVES, options
 
-RUN_FOLDERS = {"analyst train", "analyst embedding train", "analyst adapt train"}
+RUN_FOLDERS = {f"analyst {one}train" for one in ("", "embedding ", "adapt ", "teacher ")}
 COMMANDS = {
     "export": ("ledger", "export"),
     "backup": ("ledger", "backup"),
