@@ -114,7 +114,7 @@ def sign_sums(plan_NM: Tensor, first_ND: Tensor, second_MD: Tensor) -> Tensor:
 
 def branchless_sign_sums(plan_NM: Tensor, first_ND: Tensor, second_MD: Tensor) -> Tensor:
     """Return what `sign_sums` does, a row at a time, by a product and a bound."""
-    rows = zip(plan_NM.split(1), first_ND.split(1), strict=True)
+    rows = zip(plan_NM.unsqueeze(1), first_ND.unsqueeze(1), strict=True)
     return torch.cat([plan_1M @ _signs(row_1D - second_MD) for plan_1M, row_1D in rows])
 
 
