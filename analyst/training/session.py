@@ -77,14 +77,10 @@ def run_session(
         RecipeError: If the generator cannot produce the data set's images, or needs what only a
             download has; or if torch cannot use the device.
     """
-    check_device(recipe.session.device, RecipeError)
     check_no_run(options.out)
     facts = source.describe(recipe.training.dataset)
     dataset = facts.image()
-    _check_guide(recipe, dataset, options.guide)
-    state = _state(recipe, dataset)
-    if options.start_from is not None:
-        start_from(state, recipe, dataset, options.start_from)
+    state = first_state(recipe, dataset, options)
     take_decoder(state, options.decoder)
     mechanism = recipe.mechanism
     parameters = mechanism.parameters(facts)
@@ -105,6 +101,26 @@ def run_session(
     session = _Session(options.out, state, recipe, dataset, run, progress)
     session.outputs.opened()
     return session.train(stop, options.guide)
+
+
+def first_state(recipe: Recipe, dataset: dict[str, Any], options: SessionOptions) -> TrainingState:
+    """Return what a new run starts from; what does not fit is told before anything is charged.
+
+    Args:
+        recipe: Of the run.
+        dataset: Public facts; a generator keeps which teacher guided it beside them.
+        options: The generator to start from, and the guide, if there are any.
+
+    Raises:
+        RecipeError: If the generator cannot produce the data set's images, if the guide does not
+            count or does not know them, or if torch cannot use the device.
+    """
+    check_device(recipe.session.device, RecipeError)
+    _check_guide(recipe, dataset, options.guide)
+    state = _state(recipe, dataset)
+    if options.start_from is not None:
+        start_from(state, recipe, dataset, options.start_from)
+    return state
 
 
 def resume_session(

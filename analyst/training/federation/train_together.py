@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from torch import Tensor
 
-from analyst.device import check_device
 from analyst.embedding.file import SavedEmbedding, save_embedding
 from analyst.embedding.sessions import ReleasingCurator, resume_offline, train_offline
-from analyst.errors import AnalystError, EmbeddingError, FederationError, RecipeError
+from analyst.errors import AnalystError, EmbeddingError, FederationError
 from analyst.recipes import Recipe, load_recipe
 from analyst.training.checkpoint import check_no_run, checkpoint_store
 from analyst.training.federation.config import FederationConfig
@@ -32,6 +31,7 @@ from analyst.training.progress import Progress
 from analyst.training.session import (
     SessionOptions,
     SessionResult,
+    first_state,
     recipe_of,
     resume_session,
     run_session,
@@ -64,7 +64,6 @@ def train_together(given: Together) -> SessionResult:
 def _start(given: Together, recipe: Recipe) -> SessionResult:
     """Open runs at all curators and train."""
     options, progress = given.options, given.progress
-    check_device(recipe.session.device, RecipeError)  # before a release is charged
     check_no_run(options.out)
     combine = given.config.combine
     if combine is None:
@@ -72,6 +71,8 @@ def _start(given: Together, recipe: Recipe) -> SessionResult:
     with _setup(given, recipe).new(combine) as federation:
         if combine is not Combine.SUM:
             return run_session(federation, recipe, options, progress, given.stop)
+        facts = federation.describe(recipe.training.dataset)
+        first_state(recipe, facts.image(), options)  # what does not fit costs no release
         release_sum(federation, recipe, options.out, progress)
     return train_offline(
         embedding_file(options.out), recipe, options, progress, given.stop

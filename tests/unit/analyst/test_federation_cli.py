@@ -177,6 +177,9 @@ def test_embeddings_are_added_and_then_cost_nothing(
     )
     out = tmp_path / "run"
     run = ("train", "--federation", str(file), "--out", str(out))
+    guided = ("--set", "training.guidance=0.5")  # by no teacher: told before a release is charged
+    assert _main(barriers, *run, *EMBEDDING, *guided) == ExitCode.RECIPE
+    assert [barrier.opened for barrier in releasing.values()] == [[], []]
     assert _main(barriers, *run, *EMBEDDING) == ExitCode.OK
     assert [barrier.num_downloads for barrier in releasing.values()] == [1, 1]
     assert [barrier.asked for barrier in releasing.values()] == [[], []]

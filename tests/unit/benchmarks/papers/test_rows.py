@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -143,7 +142,7 @@ def test_committed_rows_are_whole() -> None:
     for row in read_rows():
         assert COMMITTED.name == "papers.jsonl"
         assert row["command"].startswith("python -m benchmarks.papers make ")
-        assert not re.search(r"(^|[\s'=])[/~.]", row["command"])  # a path of nobody's machine
+        assert "/" not in row["command"].replace(row["cell"], "")  # of nobody's machine
         assert row["seconds"] >= 0
         assert row["date"]
         assert row["processor"]
