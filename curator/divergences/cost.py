@@ -16,6 +16,7 @@ import torch
 if TYPE_CHECKING:
     from torch import Tensor
 
+_VECTOR_CODE = {"AVX2", "AVX512"}  # as torch names them; what has other names is not known
 _STEEP = 1e38  # times a normal float32 it is far beyond 1; times a difference of pixels, finite
 
 
@@ -97,14 +98,15 @@ class LabelledCost:
 def sign_sums(plan_NM: Tensor, first_ND: Tensor, second_MD: Tensor) -> Tensor:
     """Return sum_j plan_ij sign(u_i - v_j) without an (N, M, D) array.
 
-    This is the backward kernel of `torch.cdist` at p = 1, called without its forward pass. Where
-    torch has no vector instructions that kernel branches on each difference, and its time would
-    tell whether the second cloud is padding.
+    This is the backward kernel of `torch.cdist` at p = 1, called without its forward pass. Without
+    vector instructions it branches on each difference, and its time would tell whether the second
+    cloud is padding; so it is called only where it is known not to.
 
     Returns:
         Rows (N, D); sign(0) is 0.
     """
-    if torch.backends.cpu.get_cpu_capability() == "DEFAULT" and first_ND.device.type == "cpu":
+    is_vector_code = torch.backends.cpu.get_cpu_capability() in _VECTOR_CODE
+    if first_ND.device.type == "cpu" and not is_vector_code:
         return branchless_sign_sums(plan_NM, first_ND, second_MD)
     plan_NM = plan_NM.contiguous()
     kernel = torch.ops.aten._cdist_backward  # noqa: SLF001 - a unit test pins what it returns

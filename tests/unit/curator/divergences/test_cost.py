@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from curator.divergences import cost as cost_module
 from curator.divergences.cost import (
     LabelledCost,
     WeightedPoints,
@@ -69,6 +70,24 @@ def test_sign_sums_is_a_weighted_sum_of_signs_and_ties_count_nothing(
     torch.testing.assert_close(sums(plan, u, v), (plan.unsqueeze(2) * signs).sum(1))
     near = 1e-6 * signs.sum(1)  # as near as pixels can be
     torch.testing.assert_close(sums(plan, near, 0 * v), plan.sum(1, keepdim=True) * near.sign())
+
+
+@pytest.mark.parametrize("capability", ["DEFAULT", "NO AVX", "SVE256", "AVX2", "AVX512", "new"])
+def test_torch_s_kernel_is_called_only_where_it_is_known_not_to_branch(
+    capability: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Versions of torch call one and the same processor DEFAULT, or NO AVX."""
+    called: list[str] = []
+
+    def branchless(plan_NM: Tensor, first_ND: Tensor, second_MD: Tensor) -> Tensor:
+        called.append("branchless")
+        return branchless_sign_sums(plan_NM, first_ND, second_MD)
+
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    monkeypatch.setattr(cost_module, "branchless_sign_sums", branchless)
+    signs = sign_sums(torch.ones(1, 2), torch.zeros(1, 3), torch.tensor([[1.0, 0.0, -1.0]] * 2))
+    assert signs.tolist() == [[-2.0, 0.0, 2.0]]
+    assert called == ([] if capability.startswith("AVX") else ["branchless"])
 
 
 def test_equal_images_never_cost_less_than_nothing() -> None:
