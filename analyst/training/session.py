@@ -28,10 +28,10 @@ from analyst.training.checkpoint import (
     must_fit_recipe,
     read_run,
 )
+from analyst.training.grid import is_drawable
 from analyst.training.guided import Guide, GuidedRun
 from analyst.training.loop import Outcome, Stop, train
 from analyst.training.progress import Progress
-from analyst.training.grid import is_drawable
 from analyst.training.run_files import Outputs, SampleGrids, Trained
 from analyst.training.run_source import ImageRun, OpenRun, RunSource
 from analyst.training.state import (
