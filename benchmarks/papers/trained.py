@@ -48,7 +48,9 @@ def make(work: Work) -> Measured:
     data = read_data(recipe.training.dataset, work.data, size=work.settings.get("size"))
     facts = facts_for(work, recipe, data)
     if work.settings.get("calibrated", False):
-        changes[_NOISE] = calibrated_noise(recipe, facts)
+        in_turn = work.settings.get("combine") == "round-robin"
+        num_in_turn = work.settings["curators"] if in_turn else 1
+        changes[_NOISE] = calibrated_noise(recipe, facts, num_in_turn=num_in_turn)
     folders = _curators(work, recipe, data)
     seconds = _train(work, recipe, changes, folders)
     synthetic = pictures_of(data, _sampled(work, work.folder / "synthetic.npz"))
