@@ -124,7 +124,7 @@ def start_teacher(
     check_no_run(options.out)
     facts = curator.describe(recipe.training.dataset)
     dataset = facts.image()
-    model, randomness = _built(recipe, image_shape(dataset))
+    model, randomness = build_teacher(recipe, image_shape(dataset))
     _learn(model, recipe, options, image_shape(dataset), randomness)  # before anything is charged
     state = TeacherState.of(model, recipe)
     mechanism = recipe.mechanism
@@ -153,7 +153,7 @@ def resume_teacher(curator: RunSource[FeatureRun], options: TeacherOptions) -> O
     if manifest.finished:
         options.progress.say(f"run {manifest.run_id} is finished; there is nothing to resume")
         return Outcome.COMPLETED
-    state = TeacherState.of(_built(recipe, image_shape(manifest.dataset))[0], recipe)
+    state = TeacherState.of(build_teacher(recipe, image_shape(manifest.dataset))[0], recipe)
     with must_fit_recipe(options.out):
         state.load(tensors)
     state.num_updates = manifest.num_updates
@@ -172,7 +172,7 @@ def load_teacher(out: Path) -> Teacher:
     tensors, manifest = read_run(out)
     recipe = _recipe_in(out, manifest)
     shape = image_shape(manifest.dataset)
-    model, _ = _built(recipe, shape)
+    model, _ = build_teacher(recipe, shape)
     with must_fit_recipe(out):
         load_module(model, tensors, part="model")
         load_module(model.linear, tensors, part="ema")
@@ -205,7 +205,9 @@ def _class_means(sums_KV: Tensor, noise_multiplier: float) -> Tensor:
     return sums_KV[:, :-1] / counts_K1.clamp_min(max(1.0, 2 * noise_multiplier))
 
 
-def _built(recipe: TeacherRecipe, shape: ImageShape) -> tuple[TeacherClassifier, torch.Generator]:
+def build_teacher(
+    recipe: TeacherRecipe, shape: ImageShape
+) -> tuple[TeacherClassifier, torch.Generator]:
     """Return a new teacher.
 
     Raises:

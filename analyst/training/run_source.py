@@ -104,6 +104,18 @@ class RunSource(Protocol[_Run]):
 class Curator(RunSource[AnyRun], Protocol):
     """One curator as an analyst sees it."""
 
+    def open_run(
+        self,
+        dataset: str,
+        mechanism: str,
+        parameters: dict[str, Any],
+        *,
+        num_steps: int,
+        idempotency_key: str | None = None,
+    ) -> AnyRun:
+        """Reserve the whole cost of a run and return it; the same key opens and pays it once."""
+        ...
+
     def datasets(self) -> Sequence[DatasetFacts]:
         """Return the data sets that this analyst may use."""
         ...

@@ -92,7 +92,9 @@ class Cost:
             msg = "a share is above 0 and at most 1"
             raise ValueError(msg)
         part = Fraction(share)
-        return Cost(tuple([None if unit is None else math.ceil(unit / part) for unit in self.units]))
+        return Cost(
+            tuple([None if unit is None else math.ceil(unit / part) for unit in self.units])
+        )
 
     def minus(self, other: Cost) -> Cost:
         """Return what is left when `other` is taken away; an infinite order stays infinite.

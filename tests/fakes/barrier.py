@@ -202,7 +202,13 @@ class FakeBarrier:
         )
 
     def open_run(
-        self, dataset: str, mechanism: str, parameters: dict[str, Any], *, num_steps: int
+        self,
+        dataset: str,
+        mechanism: str,
+        parameters: dict[str, Any],
+        *,
+        num_steps: int,
+        idempotency_key: str | None = None,
     ) -> FakeRun:
         budget = self.budget(dataset)
         if num_steps > budget.remaining:
