@@ -28,9 +28,7 @@ _MOST_STAGES: Final = 40
 Changes = Annotated[
     dict[str, dict[str, Any]], Field(description="keys of its recipe that are changed, by section")
 ]
-Share = Annotated[
-    float, Field(gt=0, description="part of the budget, relative to the shares of other stages")
-]
+_SHARE: Final = "part of the budget, relative to the shares of other stages"
 StageRecipe: TypeAlias = Recipe | TeacherRecipe
 
 
@@ -45,7 +43,7 @@ class GeneratorStage:
     recipe: Annotated[
         str | None, Field(description="its recipe; with 'release' that of the earlier stage")
     ] = None
-    share: Share | None = None
+    share: Annotated[float | None, Field(gt=0, description=_SHARE)] = None
     release: Annotated[
         str | None, Field(description="stage whose release it is trained on, for free")
     ] = None
@@ -72,7 +70,7 @@ class TeacherStage:
 
     kind: Literal["teacher"]
     recipe: Annotated[str, Field(description="its recipe, of 'analyst teacher train'")]
-    share: Share
+    share: Annotated[float, Field(gt=0, description=_SHARE)]
     source: Annotated[str, Field(description="stage whose images its network learns")]
     set: Changes = Field(default_factory=dict)
 

@@ -177,7 +177,10 @@ def read_chain(out: Path) -> Chain:
         trained = [name for name, one in recipe.stage.items() if not isinstance(one, RefineStage)]
         stages = {name: _read_stage(recipe.stage[name], file.stages[name]) for name in trained}
         parts = parsed(_PARTS, json.dumps(file.parts))
-    except (FileNotFoundError, DocumentProblem, KeyError) as error:
+    except FileNotFoundError:
+        message = f"there is no chain in {out}"
+        raise CheckpointError(message, "Give the --out of 'analyst train' with a chain.") from None
+    except (DocumentProblem, KeyError) as error:
         message = f"cannot read the chain in {path}: {error}"
         raise CheckpointError(message, _REMEDY) from None
     return Chain(out=out, key=file.key, recipe=recipe, stages=stages, parts=parts)

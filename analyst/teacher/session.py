@@ -41,7 +41,7 @@ from analyst.training.checkpoint import (
 from analyst.training.loop import Asker, Observer, Outcome, Stop, StopAsked, Update
 from analyst.training.progress import Progress
 from analyst.training.run_files import Outputs, Trained
-from analyst.training.run_source import FeatureRun, RunSource
+from analyst.training.run_source import FeatureRun, RunSource, TeacherRun
 from analyst.training.session import carry_through
 from analyst.training.state import Ema, half_cosine
 
@@ -113,7 +113,7 @@ class TeacherState:
 
 
 def start_teacher(
-    curator: RunSource[FeatureRun], recipe: TeacherRecipe, options: TeacherOptions
+    curator: RunSource[TeacherRun], recipe: TeacherRecipe, options: TeacherOptions
 ) -> Outcome:
     """Learn the source, open a new run and follow its gradients.
 
@@ -139,7 +139,7 @@ def start_teacher(
     return _follow(state, run, recipe, outputs, options)
 
 
-def resume_teacher(curator: RunSource[FeatureRun], options: TeacherOptions) -> Outcome:
+def resume_teacher(curator: RunSource[TeacherRun], options: TeacherOptions) -> Outcome:
     """Go on with the run of an output directory.
 
     Returns:
@@ -158,6 +158,8 @@ def resume_teacher(curator: RunSource[FeatureRun], options: TeacherOptions) -> O
         state.load(tensors)
     state.num_updates = manifest.num_updates
     run = curator.resume_run(manifest.run_id)
+    if recipe.mechanism.asks == "class-sums":  # all ask the same, so lost answers can be had again
+        run.go_back(manifest.next_step)
     outputs = _outputs(state, recipe, manifest.dataset, run, options)
     outputs.resumed(manifest.next_step)
     return _follow(state, run, recipe, outputs, options)
@@ -180,7 +182,10 @@ def load_teacher(out: Path) -> Teacher:
     if recipe.mechanism.asks == "class-sums":
         if not manifest.num_updates:
             message = f"the run in {out} has no class sums yet"
-            raise CheckpointError(message, "Add --resume to 'teacher train' to go on with it.")
+            remedy = "Add --resume to 'teacher train' to go on with it."
+            if manifest.finished:
+                remedy = "All its answers were lost after they were charged: train another one."
+            raise CheckpointError(message, remedy)
         noise = recipe.mechanism.noise_multiplier / math.sqrt(manifest.num_updates)
         means_KR = _class_means(tensors["moved"] / manifest.num_updates, noise)
     return Teacher(model=model.eval(), means_KR=means_KR, shape=shape, run_id=manifest.run_id)

@@ -64,7 +64,15 @@ class FeatureRun(OpenRun, Protocol):
         ...
 
 
-class AnyRun(ImageRun, FeatureRun, Protocol):
+class TeacherRun(FeatureRun, Protocol):
+    """A run of one curator, which keeps its last answers for a while."""
+
+    def go_back(self, step: int) -> None:
+        """Ask next for an earlier step again, as long as its answer is kept."""
+        ...
+
+
+class AnyRun(ImageRun, TeacherRun, Protocol):
     """A run of either kind of mechanism: only the curator knows of which."""
 
 

@@ -272,6 +272,9 @@ class FakeRun:
         self.next_step += 1
         return features - self.barrier.noise_std
 
+    def go_back(self, step: int) -> None:
+        self.next_step = min(step, self.next_step)
+
     def backward(self, images: Tensor, labels: Tensor) -> None:
         torch.autograd.backward([images], [self.gradient(images.detach(), labels)])
 
