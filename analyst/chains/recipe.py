@@ -235,6 +235,11 @@ def recipes_of(chain: ChainRecipe) -> dict[str, StageRecipe]:
     return found
 
 
+def stage_book(recipe: StageRecipe) -> RecipeBook[Any]:
+    """Return the recipes that one of a stage is of."""
+    return TEACHERS if isinstance(recipe, TeacherRecipe) else GENERATORS
+
+
 def with_noise(recipe: StageRecipe, noise_multiplier: float) -> StageRecipe:
     """Return a recipe with another noise."""
     changed = recipe.mechanism.model_copy(update={"noise_multiplier": noise_multiplier})

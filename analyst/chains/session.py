@@ -31,6 +31,7 @@ from analyst.chains.recipe import (
     StageRecipe,
     TeacherStage,
     recipes_of,
+    stage_book,
     with_noise,
     with_seed,
 )
@@ -157,7 +158,7 @@ def begin_chain(barrier: Curator, recipe: ChainRecipe, out: Path) -> Chain:
         "format": _FORMAT,
         "key": chain.key,
         "recipe": CHAINS.to_dict(recipe),
-        "stages": {name: _book(stage).to_dict(stage) for name, stage in stages.items()},
+        "stages": {name: stage_book(stage).to_dict(stage) for name, stage in stages.items()},
         "parts": [asdict(part) for part in parts],
     }
     write_file(out / CHAIN_FILE, json.dumps(table, indent=1).encode() + b"\n", replace=False)
@@ -383,10 +384,6 @@ def _check_fits(recipe: StageRecipe, facts: ImageFacts, out: Path) -> None:
     else:
         alone = replace(recipe, training=replace(recipe.training, guidance=0.0))
         first_state(alone, dataset, SessionOptions(out=out))
-
-
-def _book(recipe: StageRecipe) -> Any:
-    return TEACHERS if isinstance(recipe, TeacherRecipe) else GENERATORS
 
 
 def _read_stage(stage: Stage, table: dict[str, Any]) -> StageRecipe:

@@ -284,7 +284,7 @@ def test_what_cannot_be_trained_is_told_before_anything_is_charged(
     local: Local, tmp_path: Path
 ) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
-        ({"sums__mechanism__features": "scattering", "sums__mechanism__num_features": 0}, "fit"),
+        ({"sums__mechanism__features": "lenet-features"}, "features of this recipe do not fit"),
         ({"session__device": "cuda:99"}, "cuda"),
     ]
     with local.connect() as barrier:
