@@ -16,7 +16,7 @@ from analyst.chains.plan import ChainPlan, plan_chain
 from analyst.chains.recipe import ChainRecipe, load_chain
 from analyst.chains.session import Chain, begin_chain, read_chain, run_chain
 from analyst.cli import ExitCode, main
-from analyst.errors import CertificateError, CheckpointError, RecipeError
+from analyst.errors import AnalystError, CertificateError, CheckpointError
 from analyst.training.checkpoint import checkpoint_store
 from analyst.training.loop import Outcome
 from analyst.training.progress import Progress
@@ -284,12 +284,12 @@ def test_what_cannot_be_trained_is_told_before_anything_is_charged(
     local: Local, tmp_path: Path
 ) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
-        ({"sums__mechanism__features": "lenet-features"}, "features of this recipe do not fit"),
+        ({"sums__mechanism__max_size": 1000}, "max_size"),
         ({"session__device": "cuda:99"}, "cuda"),
     ]
     with local.connect() as barrier:
         for changes, words in wrong:
-            with pytest.raises(RecipeError, match=words):
+            with pytest.raises(AnalystError, match=words):
                 begin_chain(barrier, small(**changes), tmp_path / "chain")
         assert not (tmp_path / "chain").exists()
         assert barrier.budget("digits").reserved == 0
