@@ -198,7 +198,7 @@ class TestRunsBefore:
 
     def test_the_share_of_an_analyst_is_kept_by_all_of_them(self, ctx: Service) -> None:
         decide(ctx.runs, ShareSet(dataset=NAME, analyst="alice", epsilon=2.0))
-        asked = {"num_steps": 1, "epsilon": 9.0}
+        asked: dict[str, Any] = {"num_steps": 1, "epsilon": 9.0}
         whole = plan(ctx, "mean-embedding", **asked).noise_multiplier
         half = plan(ctx, "mean-embedding", **asked, share=0.5).noise_multiplier
         assert half == pytest.approx(whole * 2**0.5, rel=1e-3)
