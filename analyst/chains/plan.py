@@ -12,8 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from analyst.chains.recipe import ChainRecipe, GeneratorStage, charged, recipes_of, with_noise
-from analyst.errors import RecipeError
-from analyst.facts import Budget, PlannedRun, PlanQuestion
+from analyst.facts import Budget, Plan, PlannedRun, PlanQuestion
 from analyst.rehearsal import BANNER, is_rehearsal, limit_text
 from analyst.reports.budgets import share_lines, what_is_left
 from analyst.screen import table_text
@@ -93,16 +92,15 @@ def plan_chain(barrier: Curator, chain: ChainRecipe) -> ChainPlan:
         chain: Its stages, and the epsilon that the data set may reach with all of them.
 
     Raises:
-        RecipeError: If a stage's recipe does not go with it, or the epsilon is beyond what is left.
+        RecipeError: If a stage's recipe does not go with it.
     """
     recipes, shares = recipes_of(chain), charged(chain)
     facts = barrier.describe(chain.training.dataset)
-    parts, before, plan = list[Part](), list[PlannedRun](), None
+    parts, before, plans = list[Part](), list[PlannedRun](), list[Plan]()
     for name, share in shares.items():
-        recipe = recipes[name]
-        mechanism = recipe.mechanism
-        steps = int(recipe.training.steps) if mechanism.pays_per_step else 1
-        is_last = len(parts) == len(shares) - 1
+        mechanism = recipes[name].mechanism
+        kind, is_last = mechanism.wire_name, len(parts) == len(shares) - 1
+        steps = int(recipes[name].training.steps) if mechanism.pays_per_step else 1
         question = PlanQuestion(
             num_steps=steps,
             epsilon=chain.budget.epsilon,
@@ -111,10 +109,9 @@ def plan_chain(barrier: Curator, chain: ChainRecipe) -> ChainPlan:
             share=1.0 if is_last else share,
             before=tuple(before) if is_last else (),
         )
-        kind, parameters = mechanism.wire_name, mechanism.parameters(facts)
-        plan = barrier.plan_range(facts.name, kind, parameters, question)
-        noise = plan.noise_multiplier
-        sent = with_noise(recipe, noise).mechanism.parameters(facts)
+        plan = barrier.plan_range(facts.name, kind, mechanism.parameters(facts), question)
+        plans.append(plan)
+        sent = with_noise(recipes[name], plan.noise_multiplier).mechanism.parameters(facts)
         after = plan.epsilon_after
         if before and not is_last:
             asked = PlanQuestion(num_steps=steps, points=0, before=tuple(before))
@@ -126,21 +123,18 @@ def plan_chain(barrier: Curator, chain: ChainRecipe) -> ChainPlan:
                 mechanism=kind,
                 share=share,
                 num_steps=steps,
-                noise_multiplier=noise,
+                noise_multiplier=plan.noise_multiplier,
                 epsilon_alone=plan.epsilon_alone,
                 epsilon_after=after,
             )
         )
-    if plan is None:
-        message = "no stage of this chain has a share of the budget"
-        raise RecipeError(message, "Add 'share' to one.")
     return ChainPlan(
         dataset=facts.name,
         epsilon=chain.budget.epsilon,
         parts=tuple(parts),
         free=_free(chain),
-        budget=plan.budget,
-        fits=plan.fits,
+        budget=plans[-1].budget,
+        fits=plans[-1].fits,
     )
 
 
