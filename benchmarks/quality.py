@@ -91,9 +91,8 @@ def _cell(
     delta = given.delta
     if delta is None:
         delta = delta_of(read_data(dataset, given.data, size=given.size).nominal_size)
-    text = " ".join(f"{key}={json.dumps(value)}" for key, value in changes.items())
     return {
-        "name": f"{Path(recipe).stem} at {budget:g} {text}".strip(),
+        "name": f"{Path(recipe).stem} at {budget:g}" + (f", {digest}" if changes else ""),
         "kind": "quality",
         "recipe": recipe,
         "recipe_digest": digest,
@@ -147,7 +146,7 @@ def row_of(made: Mapping[str, Any]) -> dict[str, Any]:
         "deep_width": settings["deep_width"],
         "deep_epochs": settings["deep_epochs"],
         "deep_epsilon": details.get("deep_epsilon"),
-        "count": settings["count"],
+        "count": details.get("count", settings["count"]),  # a chain has its own
         "seconds": made["seconds"],
         "core_seconds": made["core_seconds"],
     }

@@ -65,6 +65,7 @@ def _chained(work: Work) -> tuple[Measured, LabelledImages]:
         epsilon=round(spent_epsilon(folder, chain.training.dataset), 6),
         details={
             "data": chain.training.dataset,
+            "count": len(synthetic.labels),
             "parts": {part.stage: part.noise_multiplier for part in begun.parts},
             "changes": changes,
         },

@@ -140,3 +140,4 @@ def test_a_chain_is_measured_at_its_budget(tmp_path: Path) -> None:
     assert set(row["values"]) == {"logistic", "deep"}
     assert list(row["details"]["parts"]) == ["first", "sums"]
     assert row["settings"]["delta"] == 9.57e-5
+    assert row["details"]["count"] == 60
