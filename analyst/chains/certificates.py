@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from analyst.certificate import Verified, certificate_text, check_certificate
+from analyst.chains.folder import read_chain
 from analyst.chains.plan import Part
-from analyst.chains.session import read_chain
 from analyst.errors import CertificateError
 
 

@@ -1,29 +1,22 @@
 """A chain, stage after stage: today's sessions, each with what earlier stages left in the folder.
 
-OUT/chain.json         the chain with the recipe and the noise of each stage, before any is opened
-OUT/STAGE/             a run's folder; of several members OUT/STAGE/member-N
-OUT/STAGE.safetensors  the release of a generator's stage
-OUT/STAGE.npz          its images, all members' in equal parts
-
 What exists is not made again, so a chain that was killed anywhere goes on. Every run is opened with
 a key that was written down before, so that none is opened, or paid for, twice.
 """
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, cast, final
+from typing import Any, Final, cast, final
 
 import numpy as np
-from pydantic import BaseModel, Field, TypeAdapter
 
-from analyst.chains.plan import Part, plan_chain
+from analyst.chains.folder import Chain, holds_chain, write_chain
+from analyst.chains.plan import plan_chain
 from analyst.chains.recipe import (
-    CHAINS,
     ChainRecipe,
     GeneratorStage,
     RefineStage,
@@ -31,11 +24,9 @@ from analyst.chains.recipe import (
     StageRecipe,
     TeacherStage,
     recipes_of,
-    stage_book,
     with_noise,
     with_seed,
 )
-from analyst.documents import STRICT, DocumentProblem, parsed, read_bounded
 from analyst.embedding.sessions import (
     ReleasingCurator,
     download,
@@ -49,9 +40,8 @@ from analyst.evaluation.sample import sample_run
 from analyst.facts import ImageFacts, PlanTotals
 from analyst.new_file import write_file
 from analyst.recipes import Recipe
-from analyst.recipes.load import GENERATORS
 from analyst.teacher.guidance import guide_of
-from analyst.teacher.recipe import TEACHERS, TeacherRecipe
+from analyst.teacher.recipe import TeacherRecipe
 from analyst.teacher.refine import refine
 from analyst.teacher.session import (
     TeacherOptions,
@@ -65,63 +55,6 @@ from analyst.training.loop import Outcome, Stop
 from analyst.training.progress import Progress
 from analyst.training.run_source import AnyRun, Curator
 from analyst.training.session import SessionOptions, first_state, resume_session, run_session
-
-CHAIN_FILE: Final = "chain.json"
-_FORMAT: Final = "weir-chain-1"
-_KEY_BYTES: Final = 16
-_REMEDY: Final = "Restore it from a backup; what the curator charged cannot be opened again."
-
-
-class _File(BaseModel):
-    """What a chain's file says."""
-
-    model_config = STRICT
-
-    format: Literal["weir-chain-1"]
-    key: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
-    recipe: dict[str, Any]
-    stages: dict[str, dict[str, Any]]
-    parts: Annotated[list[dict[str, Any]], Field(min_length=1)]
-
-
-_FILE: Final = TypeAdapter(_File)
-_PARTS: Final = TypeAdapter(tuple[Part, ...])
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Chain:
-    """A chain that was begun in a folder."""
-
-    out: Path
-    key: str  # of which every run's own is made
-    recipe: ChainRecipe
-    stages: dict[str, StageRecipe]  # of those that train, with their noise
-    parts: tuple[Part, ...]
-
-    def home(self, name: str, member: int = 0) -> Path:
-        """Return the run's folder of a stage; of several members that of one, from 0."""
-        stage = self.recipe.stage[name]
-        many = isinstance(stage, GeneratorStage) and stage.members > 1
-        return self.out / name / f"member-{member + 1}" if many else self.out / name
-
-    def images(self, name: str | None = None) -> Path:
-        """Return where a stage's images are; by default those that the chain makes, the last."""
-        stages = self.recipe.stage.items()
-        last = [one for one, stage in stages if not isinstance(stage, TeacherStage)][-1]
-        return self.out / f"{name or last}.npz"
-
-    def release(self, name: str) -> Path:
-        """Return where the release of a generator's stage is."""
-        return self.out / f"{name}.safetensors"
-
-    def certificates(self) -> dict[str, Path]:
-        """Return where the certificate of each part is, once its run is closed."""
-        return {part.stage: self.out / part.stage / "certificate.json" for part in self.parts}
-
-
-def holds_chain(out: Path) -> bool:
-    """Return whether a chain was begun in a folder."""
-    return (out / CHAIN_FILE).is_file()
 
 
 def begin_chain(barrier: Curator, recipe: ChainRecipe, out: Path) -> Chain:
@@ -154,37 +87,8 @@ def begin_chain(barrier: Curator, recipe: ChainRecipe, out: Path) -> Chain:
     chain = Chain(
         out=out, key=secrets.token_hex(_KEY_BYTES), recipe=recipe, stages=stages, parts=parts
     )
-    table = {
-        "format": _FORMAT,
-        "key": chain.key,
-        "recipe": CHAINS.to_dict(recipe),
-        "stages": {name: stage_book(stage).to_dict(stage) for name, stage in stages.items()},
-        "parts": [asdict(part) for part in parts],
-    }
-    write_file(out / CHAIN_FILE, json.dumps(table, indent=1).encode() + b"\n", replace=False)
+    write_chain(chain)
     return chain
-
-
-def read_chain(out: Path) -> Chain:
-    """Return the chain that was begun in a folder.
-
-    Raises:
-        CheckpointError: If there is none, or its file is damaged.
-    """
-    path = out / CHAIN_FILE
-    try:
-        file = parsed(_FILE, read_bounded(path))
-        recipe = CHAINS.from_dict(file.recipe, origin=f"the chain in {out}")
-        trained = [name for name, one in recipe.stage.items() if not isinstance(one, RefineStage)]
-        stages = {name: _read_stage(recipe.stage[name], file.stages[name]) for name in trained}
-        parts = parsed(_PARTS, json.dumps(file.parts))
-    except FileNotFoundError:
-        message = f"there is no chain in {out}"
-        raise CheckpointError(message, "Give the --out of 'analyst train' with a chain.") from None
-    except (DocumentProblem, KeyError) as error:
-        message = f"cannot read the chain in {path}: {error}"
-        raise CheckpointError(message, _REMEDY) from None
-    return Chain(out=out, key=file.key, recipe=recipe, stages=stages, parts=parts)
 
 
 def run_chain(barrier: ReleasingCurator, chain: Chain, progress: Progress, stop: Stop) -> Outcome:
@@ -207,6 +111,9 @@ def run_chain(barrier: ReleasingCurator, chain: Chain, progress: Progress, stop:
         if driver.carry_out(name, stage) is Outcome.STOPPED:
             return Outcome.STOPPED
     return Outcome.COMPLETED
+
+
+_KEY_BYTES: Final = 16
 
 
 @final
@@ -384,12 +291,6 @@ def _check_fits(recipe: StageRecipe, facts: ImageFacts, out: Path) -> None:
     else:
         alone = replace(recipe, training=replace(recipe.training, guidance=0.0))
         first_state(alone, dataset, SessionOptions(out=out))
-
-
-def _read_stage(stage: Stage, table: dict[str, Any]) -> StageRecipe:
-    book: Any = TEACHERS if isinstance(stage, TeacherStage) else GENERATORS
-    found: StageRecipe = book.from_dict(table, origin="a stage of the chain")
-    return found
 
 
 def _words(stage: Stage) -> str:

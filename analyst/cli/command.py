@@ -68,7 +68,7 @@ class Task:
         """Say how to go on with the run that is trained, if it has a checkpoint, or the chain."""
         if self.out is None or self._again is None:
             return
-        from analyst.chains.session import holds_chain  # torch
+        from analyst.chains.folder import holds_chain
         from analyst.training.checkpoint import checkpoint_store
 
         if checkpoint_store(self.out).exists() or holds_chain(self.out):

@@ -17,7 +17,7 @@ from analyst.cli.options import flag, option
 from analyst.cli.recipe_options import ChainOptions, RecipeCommand
 
 if TYPE_CHECKING:
-    from analyst.chains.session import Chain
+    from analyst.chains.folder import Chain
     from analyst.embedding.sessions import ReleasingCurator
     from analyst.training.federation.config import FederationConfig
     from analyst.training.session import SessionOptions, SessionResult
@@ -103,7 +103,7 @@ def _is_chain(start: Start) -> bool:
 
     if start.recipe is not None:
         return is_chain(start.recipe)
-    from analyst.chains.session import holds_chain  # torch
+    from analyst.chains.folder import holds_chain
 
     return holds_chain(start.out)
 
@@ -116,9 +116,10 @@ def _chain(
     Raises:
         RecipeError: If something is given that a chain has for each stage, or keeps.
     """
+    from analyst.chains.folder import read_chain
     from analyst.chains.plan import parts_text
     from analyst.chains.recipe import load_chain
-    from analyst.chains.session import begin_chain, read_chain, run_chain
+    from analyst.chains.session import begin_chain, run_chain
     from analyst.errors import RecipeError
     from analyst.training.loop import Outcome
     from analyst.training.progress import Progress

@@ -10,8 +10,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
+from analyst.chains.folder import holds_chain, read_chain
 from analyst.chains.recipe import ChainRecipe, GeneratorStage, is_chain, load_chain, recipes_of
-from analyst.chains.session import holds_chain, read_chain
 from analyst.evaluation.image_file import LabelledImages, load_images
 from analyst.recipes import Recipe
 from benchmarks.papers import trained

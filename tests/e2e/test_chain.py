@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from analyst.chains.certificates import certified_parts
+from analyst.chains.folder import Chain, read_chain
 from analyst.chains.plan import ChainPlan, plan_chain
 from analyst.chains.recipe import ChainRecipe, load_chain
-from analyst.chains.session import Chain, begin_chain, read_chain, run_chain
+from analyst.chains.session import begin_chain, run_chain
 from analyst.cli import ExitCode, main
 from analyst.errors import AnalystError, CertificateError, CheckpointError
 from analyst.training.checkpoint import checkpoint_store
