@@ -115,7 +115,7 @@ def _train(
     Raises:
         OutOfTimeError: If time is over and what is unfinished is not to be measured.
     """
-    with _timed(work.folder) as done:
+    with timed(work.folder) as done:
         if not done.exists():
             try:
                 _sessions(work, recipe, changes, folders)
@@ -154,7 +154,7 @@ def _sessions(
 
 
 @contextmanager
-def _timed(folder: Path) -> Iterator[Path]:
+def timed(folder: Path) -> Iterator[Path]:
     """Add the seconds of the block to a file.
 
     Yields:
