@@ -28,6 +28,10 @@ _MOST_STAGES: Final = 40
 Changes = Annotated[
     dict[str, dict[str, Any]], Field(description="keys of its recipe that are changed, by section")
 ]
+Augment = Annotated[
+    float,
+    Field(ge=0, le=1, description="how much the images are changed at random, as 'sample' does"),
+]
 _SHARE: Final = "part of the budget, relative to the shares of other stages"
 StageRecipe: TypeAlias = Recipe | TeacherRecipe
 
@@ -53,6 +57,7 @@ class GeneratorStage:
     teacher: Annotated[str | None, Field(description="stage of the teacher that guides it")] = None
     members: Annotated[int, Field(ge=1, le=100, description="generators, by as many seeds")] = 1
     samples: Annotated[int, Field(ge=2, description="images that are sampled, of all members")]
+    augment: Augment = 0.0
     set: Changes = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -88,6 +93,7 @@ class RefineStage:
     sure: Annotated[
         float, Field(ge=0, le=1, description="images are dropped of whose class it is less sure")
     ] = 0.0
+    augment: Augment = 0.0
 
 
 Stage: TypeAlias = GeneratorStage | TeacherStage | RefineStage

@@ -34,7 +34,8 @@ from analyst.embedding.sessions import (
     resume_offline,
     train_offline,
 )
-from analyst.errors import CheckpointError
+from analyst.errors import CheckpointError, RecipeError
+from analyst.evaluation.augment import augmented
 from analyst.evaluation.image_file import LabelledImages, load_images, save_images
 from analyst.evaluation.sample import sample_run
 from analyst.facts import ImageFacts, PlanTotals
@@ -51,6 +52,7 @@ from analyst.teacher.session import (
     start_teacher,
 )
 from analyst.training.checkpoint import check_no_run, checkpoint_store, image_shape
+from analyst.training.grid import is_drawable
 from analyst.training.loop import Outcome, Stop
 from analyst.training.progress import Progress
 from analyst.training.run_source import AnyRun, Curator
@@ -78,6 +80,7 @@ def begin_chain(barrier: Curator, recipe: ChainRecipe, out: Path) -> Chain:
     facts = barrier.describe(recipe.training.dataset)
     for one in stages.values():
         _check_fits(one, facts, out)
+    _check_augment(recipe, facts)
     parts = plan_chain(barrier, recipe).parts
     noise = {part.stage: part.noise_multiplier for part in parts}
     for name, stage in recipe.stage.items():
@@ -243,7 +246,9 @@ class _Driver:
                 f"the teacher disagrees with {refined.num_disagreed:,} of {len(data.labels):,} "
                 f"labels, and {refined.num_dropped:,} images are left out"
             )
-            save_images(chain.images(name), refined.images, force=True)
+            seed = chain.recipe.training.seed
+            changed = augmented(refined.images, stage.augment, seed=seed)
+            save_images(chain.images(name), changed, force=True)
         return Outcome.COMPLETED
 
     def _start(self, stage: GeneratorStage, member: int) -> Path | None:
@@ -267,11 +272,12 @@ class _Driver:
             for member, count in enumerate(_counts(stage))
             if count
         ]
-        return replace(
+        mixed = replace(
             made[0],
             images=np.concatenate([one.images for one in made]),
             labels=np.concatenate([one.labels for one in made]),
         )
+        return augmented(mixed, stage.augment, seed=recipe.training.seed)
 
     def _keyed(self, name: str) -> _Keyed:
         return _Keyed(self._barrier, f"{self._chain.key}-{name}")
@@ -291,6 +297,13 @@ def _check_fits(recipe: StageRecipe, facts: ImageFacts, out: Path) -> None:
     else:
         alone = replace(recipe, training=replace(recipe.training, guidance=0.0))
         first_state(alone, dataset, SessionOptions(out=out))
+
+
+def _check_augment(recipe: ChainRecipe, facts: ImageFacts) -> None:
+    for name, stage in recipe.stage.items():
+        if getattr(stage, "augment", 0.0) > 0 and not is_drawable(facts.channels):
+            message = f"images of {facts.channels} channels are no pictures that can be turned"
+            raise RecipeError(message, f"Leave them as they are: --set {name}.augment=0.")
 
 
 def _words(stage: Stage) -> str:

@@ -18,6 +18,8 @@ from analyst.chains.recipe import ChainRecipe, load_chain
 from analyst.chains.session import begin_chain, run_chain
 from analyst.cli import ExitCode, main
 from analyst.errors import AnalystError, CertificateError, CheckpointError
+from analyst.evaluation.augment import augmented
+from analyst.evaluation.image_file import load_images
 from analyst.training.checkpoint import checkpoint_store
 from analyst.training.loop import Outcome
 from analyst.training.progress import Progress
@@ -263,6 +265,7 @@ def test_a_map_refines_the_images_and_a_stop_is_heard_between_stages(
         kind = "refine"
         source = "first"
         teacher = "map"
+        augment = 0.5
         """,
         encoding="utf-8",
     )
@@ -275,9 +278,9 @@ def test_a_map_refines_the_images_and_a_stop_is_heard_between_stages(
         assert run_chain(barrier, chain, Progress(said), Stop()) is Outcome.COMPLETED
         assert barrier.budget("digits").spent == chain.parts[-1].epsilon_after
     assert chain.images() == chain.images("refined")
-    with np.load(chain.images()) as refined, np.load(chain.images("first")) as first:
-        assert np.array_equal(refined["images"], first["images"])
-        differ = int((refined["labels"] != first["labels"]).sum())
+    refined, first = load_images(chain.images()), load_images(chain.images("first"))
+    assert np.array_equal(refined.images, augmented(first, 0.5, seed=3).images)
+    differ = int((refined.labels != first.labels).sum())
     assert f"the teacher disagrees with {differ} of 100 labels" in said.getvalue()
 
 
