@@ -58,7 +58,7 @@ class Forked:
         env: Mapping[str, str] | None = None,
         server: str | None = None,
     ) -> None:
-        """Begin `words`: "curator", "analyst", another module or a file to run, and its arguments."""
+        """Begin `words`, of which the first is "curator", "analyst", a module or a file to run."""
         self.returncode: int | None = None
         self._started: subprocess.Popen[bytes] | None = None
         if not _FORKS:
