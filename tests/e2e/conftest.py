@@ -54,6 +54,11 @@ EMBEDDING: dict[str, Any] = {
 }
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("numprocesses", None):
+        forks.start_for_workers()
+
+
 def digits_facts(name: str = "digits", epsilon: float = 10.0) -> DatasetFacts:
     """Declare a set of as many images as the digits are, of their shape."""
     return small_facts(

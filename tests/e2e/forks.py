@@ -27,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -41,6 +42,8 @@ _LIBRARIES: Final = (
     *("sklearn.datasets", "sklearn.linear_model", "dp_accounting.pld.privacy_loss_distribution"),
 )
 _LONGEST: Final = 1 << 20
+_READY_SECONDS: Final = 120.0
+_ADDRESS: Final = "WEIR_FORKS"  # of the server of a test run, for its workers
 _FORKS: Final = sys.platform == "linux"
 _SHORT: Final = "/tmp"  # noqa: S108 - the name of a socket has about a hundred characters
 
@@ -72,8 +75,7 @@ class Forked:
             )
             self.pid = self._started.pid
             return
-        self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._connection.connect(server or server_address())
+        self._connection = _connected(server or server_address())
         asked = {
             "words": list(words),
             "cwd": str(cwd),
@@ -128,18 +130,30 @@ def run(
 
 @functools.cache
 def server_address() -> str:
-    """Start the server of this process once, and return its address."""
+    """Return the address of the server that was started for this test run, else start one."""
+    return os.environ.get(_ADDRESS) or _start()
+
+
+def start_for_workers() -> None:
+    """Start one server for all workers of a test run; it imports while they collect the tests."""
+    if _FORKS and _ADDRESS not in os.environ:
+        os.environ[_ADDRESS] = _start()
+
+
+def _start() -> str:
+    """Start a server that ends with this process, and return its address at once."""
     folder = tempfile.TemporaryDirectory(prefix="weir-forks-", dir=_SHORT)
     address = f"{folder.name}/socket"
+    script = Path(_executable(address))
+    script.write_text(f'#!/bin/sh\nexec {_client(address)} "$@"\n')
+    script.chmod(0o700)
     started = subprocess.Popen(
         [sys.executable, "-m", "tests.e2e.forks", address],
         cwd=ROOT,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
         stdin=subprocess.PIPE,  # the server ends when this process does
     )
-    assert started.stdout is not None
-    assert started.stdout.readline() == b"ready\n"
 
     def end() -> None:
         started.kill()
@@ -148,6 +162,22 @@ def server_address() -> str:
 
     atexit.register(end)
     return address
+
+
+def _connected(address: str) -> socket.socket:
+    """Connect to a server, which may still import."""
+    until = time.monotonic() + _READY_SECONDS
+    while True:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            connection.connect(address)
+        except (FileNotFoundError, ConnectionRefusedError):
+            connection.close()
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.05)
+        else:
+            return connection
 
 
 def executable() -> str:
@@ -169,14 +199,10 @@ def serve(address: str) -> None:
     gc.collect()
     gc.freeze()  # else each child looks through all of it for garbage
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a guardian
+    sys.executable = _executable(address)  # of all children
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(address)
         listener.listen()
-        script = Path(_executable(address))
-        script.write_text(f'#!/bin/sh\nexec {_client(address)} "$@"\n')
-        script.chmod(0o700)
-        sys.executable = str(script)  # of all children
-        os.write(1, b"ready\n")
         while True:
             readable, _, _ = select.select([0, listener.fileno()], [], [])
             if listener.fileno() not in readable:
