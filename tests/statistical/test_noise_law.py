@@ -19,7 +19,7 @@ pytestmark = pytest.mark.statistical
 
 FALSE_ALARM = 1e-7
 DRAWS = 1_000_000
-THEIRS = 200_000  # ten microseconds each
+THEIRS = 120_000  # ten microseconds each
 
 
 def chi_square_p(counts: np.ndarray, expected: np.ndarray) -> float:
@@ -109,7 +109,7 @@ def test_opendp_agrees(scale: int) -> None:
     theirs = np.array((space >> dp.m.then_gaussian(scale=float(scale)))([0] * THEIRS))
     ours = draws_of_x(scale)
     reach = int(max(np.abs(theirs).max(), np.abs(ours).max()))
-    width = max(1, scale // 16)  # a few dozen bins see a wrong scale, one of 2% for certain
+    width = max(1, scale // 4)  # some thirty bins show a scale that is 2% wrong in 11 of 12 runs
     first, second = (np.bincount((draws + reach) // width) for draws in (theirs, ours))
     longest = max(len(first), len(second))
     first, second = (np.pad(one, (0, longest - len(one))) for one in (first, second))
