@@ -97,11 +97,12 @@ def test_the_noise_of_the_celeba_recipes_is_affordable_for_faces(
     )
     parameters, rule = recipe.mechanism.parameters(facts), BudgetRule.register(facts.budget)
     (mechanism,) = (one for one in MECHANISMS if one.name == recipe.mechanism.wire_name)
-    noise = recipe.mechanism.noise_multiplier
+    noise, steps = recipe.mechanism.noise_multiplier, recipe.training.steps
+    assert isinstance(steps, int)
     for noise_multiplier, is_enough in ((noise, True), (noise / 1.05, False)):
         changed = {**parameters, "noise_multiplier": noise_multiplier}
         setup, step = mechanism.costs_of(
             read_specification(mechanism.name, json.dumps(changed)), facts.space
         )
-        total = event_cost(setup) + event_cost(step) * recipe.training.steps
+        total = event_cost(setup) + event_cost(step) * steps
         assert rule.admits(total) == is_enough
