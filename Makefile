@@ -54,12 +54,11 @@ test: $(STAMP) ## everything that CI checks
 	@$(MAKE) --jobs=2 unit waits $(OR_SAY)
 	$(MAKE) e2e
 
-lint: $(STAMP) ## style, import contracts, generated stubs and schemas
+lint: $(STAMP) ## style, import contracts and generated stubs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/protos.py --check
-	$(BIN)/python scripts/mechanism_schemas.py --check
 	@find curator analyst audit scripts -name '*.py' -exec wc -l {} + | awk \
 		'$$1 > 350 && $$2 != "total" {print "warning: " $$2 " has " $$1 " lines: is it still one idea?"}'
 

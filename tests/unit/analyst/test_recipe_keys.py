@@ -73,7 +73,8 @@ def test_no_sentence_is_about_a_key_that_nobody_has() -> None:
 
 
 def test_schemas_are_what_the_specifications_say() -> None:
-    assert mechanism_schemas.FILE.read_text(encoding="utf-8") == mechanism_schemas.text()
+    kept = mechanism_schemas.FILE.read_text(encoding="utf-8")
+    assert kept == mechanism_schemas.text(), "run 'python scripts/mechanism_schemas.py'"
     assert mechanism_names() == list(catalogue.mechanism_names())
 
 
