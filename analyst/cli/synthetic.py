@@ -44,10 +44,14 @@ def sample(  # noqa: PLR0913 - one parameter an option
         raise ImageFileError(message, "Give a name that ends in .npz or .png.")
     from analyst.evaluation.image_file import save_images
     from analyst.evaluation.sample import sample_run
-    from analyst.training.grid import save_grid
+    from analyst.training.grid import is_drawable, save_grid
 
     check_output(out, force=force)
     data = sample_run(out_of, count, seed=seed, weights=weights, step=step)
+    channels = data.images.shape[1]
+    if out.suffix == ".png" and not is_drawable(channels):
+        message = f"images of {channels} channels are no picture"
+        raise ImageFileError(message, "Give a name that ends in .npz.")
     if out.suffix == ".npz":
         save_images(out, data, force=force)
     else:

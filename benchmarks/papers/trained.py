@@ -85,7 +85,7 @@ def _curators(work: Work, recipe: Recipe, data: DataSet) -> tuple[CuratorFolder,
     count, flipped = work.settings.get("curators", 1), work.settings.get("flipped", 0)
     folders = []
     for number in range(count):
-        part = _part(data, number, count)
+        part = part_of(data, number, count)
         if number < flipped:
             images = LabelledImages(data.max_level - part.private.images, part.private.labels)
             part = replace(part, private=images)
@@ -94,10 +94,12 @@ def _curators(work: Work, recipe: Recipe, data: DataSet) -> tuple[CuratorFolder,
     return tuple(folders)
 
 
-def _part(data: DataSet, number: int, count: int) -> DataSet:
+def part_of(data: DataSet, number: int, count: int) -> DataSet:
+    """Return the part of one of `count` curators; all of it for one."""
     if count == 1:
         return data
-    mine = np.arange(len(data.private.labels)) % count == number
+    places = np.random.default_rng(0).permutation(len(data.private.labels))
+    mine = places % count == number  # labels may come in turn, so parts are drawn
     images = LabelledImages(data.private.images[mine], data.private.labels[mine])
     size = len(images.labels)
     return replace(data, private=images, nominal_size=size, max_size=round(size * 7 / 6))
