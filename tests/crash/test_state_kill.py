@@ -59,7 +59,8 @@ def compute() -> None:
                 step_of(held, step)
                 print(step, flush=True)  # noqa: T201
             os._exit(1)
-        print("killed" * (os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) < 0), flush=True)  # noqa: T201
+        ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        print("killed" if ended == -signal.SIGKILL else f"ended with {ended}", flush=True)  # noqa: T201
 
 
 @pytest.fixture(scope="module")
