@@ -3,9 +3,9 @@
 False alarm of each test that says "stays below": 1e-6, the error of its Clopper-Pearson bounds.
 Where a fault must be caught, the mean bound of simulated games lies at least six of its standard
 deviations above the claim; most games show it with half of the trials, so a bound is looked at
-there, too. Games with mechanisms that keep a state are long in process, where a
-trial costs a fraction, and over gRPC they are only shown to be answered: the least game there, of
-20 trials, proves nothing about any epsilon. `curator audit` plays the long ones over gRPC.
+there, too. Games with mechanisms that keep a state are long in process, where a trial costs a
+fraction, and over gRPC they are only shown to be answered: the least game there, of 20 trials,
+proves nothing about any epsilon. `curator audit` plays the long ones over gRPC.
 """
 
 from __future__ import annotations
