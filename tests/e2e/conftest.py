@@ -76,23 +76,28 @@ def digits_facts(name: str = "digits", epsilon: float = 10.0) -> DatasetFacts:
 
 
 def digits_folder(root: Path, *, epsilon: float = 10.0) -> CuratorFolder:
-    """Make a curator's folder with the digits and two analysts.
+    """Copy a curator's folder with the digits and two analysts; its keys are those of all copies.
 
-    Folders of one budget are copies, keys included: making one takes ten times as long.
+    Making one takes ten times as long.
     """
-    shutil.copytree(_made_once(epsilon), root, symlinks=True)
+    shutil.copytree(_made_once(epsilon), root)
     return CuratorFolder(root)
+
+
+def another_digits_folder(root: Path, *, epsilon: float = 10.0) -> CuratorFolder:
+    """Make a curator's folder with the digits and two analysts, and keys of its own."""
+    folder = initialise(root)
+    add_dataset(folder, digits_facts(epsilon=epsilon), "sklearn:digits-private")
+    folder.add_analyst("alice")
+    folder.add_analyst("bob")
+    return folder
 
 
 @functools.cache
 def _made_once(epsilon: float) -> Path:
     parent = Path(tempfile.mkdtemp(prefix="weir-digits-"))
     atexit.register(shutil.rmtree, parent, ignore_errors=True)
-    folder = initialise(parent / "curator")
-    add_dataset(folder, digits_facts(epsilon=epsilon), "sklearn:digits-private")
-    folder.add_analyst("alice")
-    folder.add_analyst("bob")
-    return folder.root
+    return another_digits_folder(parent / "curator", epsilon=epsilon).root
 
 
 def credentials(folder: CuratorFolder, name: str) -> Path:
