@@ -76,16 +76,16 @@ def digits_facts(name: str = "digits", epsilon: float = 10.0) -> DatasetFacts:
 
 
 def digits_folder(root: Path, *, epsilon: float = 10.0) -> CuratorFolder:
-    """Copy a curator's folder with the digits and two analysts; its keys are those of all copies.
+    """Copy a curator's folder with the digits and two analysts: making one takes ten times as long.
 
-    Making one takes ten times as long.
+    All copies have the same keys, and a ledger in SQLite.
     """
     shutil.copytree(_made_once(epsilon), root)
     return CuratorFolder(root)
 
 
 def another_digits_folder(root: Path, *, epsilon: float = 10.0) -> CuratorFolder:
-    """Make a curator's folder with the digits and two analysts, and keys of its own."""
+    """Make one with keys of its own, where there may be a configuration already."""
     folder = initialise(root)
     add_dataset(folder, digits_facts(epsilon=epsilon), "sklearn:digits-private")
     folder.add_analyst("alice")

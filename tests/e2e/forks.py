@@ -42,7 +42,7 @@ _LIBRARIES: Final = (
     *("sklearn.datasets", "sklearn.linear_model", "dp_accounting.pld.privacy_loss_distribution"),
 )
 _LONGEST: Final = 1 << 20
-_READY_SECONDS: Final = 120.0
+_READY_SECONDS: Final = 240.0
 _ADDRESS: Final = "WEIR_FORKS"  # of the server of a test run, for its workers
 _FORKS: Final = sys.platform == "linux"
 _SHORT: Final = "/tmp"  # noqa: S108 - the name of a socket has about a hundred characters
