@@ -18,6 +18,7 @@ from analyst.client.codec import check_graph, decode_gradient, encode_feature_st
 from analyst.client.stream import StepStream
 from analyst.errors import (
     RequestRefused,
+    RunClosed,
     StepConflict,
     StepLost,
     StepOutOfOrder,
@@ -82,6 +83,7 @@ class Run:
         self._patience = patience
         self._stream: StepStream | None = None
         self._interrupted = InterruptedSteps()
+        self._went_back = False
         self.run_id = state.run_id
         self.dataset = state.dataset
         self.num_steps = state.num_steps
@@ -224,6 +226,18 @@ class Run:
                 self._first_answer(requests)
                 requests.popleft()
 
+    def go_back(self, step: int) -> None:
+        """Ask next for an earlier step again, whose answer was not read.
+
+        The very same question gets the very same answer, which costs nothing more, as long as the
+        curator keeps it; if it does not, the run goes on with the step that the ledger names.
+
+        Args:
+            step: From 1; one that lies ahead is left to its turn.
+        """
+        self._went_back = step < self.next_step
+        self.next_step = min(step, self.next_step)
+
     def backward(self, images: Tensor, labels: Tensor) -> None:
         """Pull the released gradient through the graph of `images`, as loss.backward() would.
 
@@ -285,7 +299,8 @@ class Run:
                 if not (is_known and self._resume_into(requests)):
                     raise
                 continue
-            except RequestRefused:
+            except RequestRefused as refused:
+                self._leave_the_past(refused)
                 raise
             except BaseException:  # whatever it was, the steps may be charged
                 self._interrupted.add(self.next_step, len(requests))
@@ -312,6 +327,16 @@ class Run:
         for place in range(self._stream.num_waiting, len(requests)):
             self._stream.send(requests[place])
         return self._stream
+
+    def _leave_the_past(self, refused: RequestRefused) -> None:
+        """Go on where the ledger is, if a closed run keeps the step no longer that is asked again.
+
+        Args:
+            refused: How it was refused.
+        """
+        if self._went_back and isinstance(refused, RunClosed):
+            self._went_back = False
+            self._resume()
 
     def _resume_into(self, requests: Sequence[release_pb2.StepRequest]) -> bool:
         """Ask where the run stands and number the requests anew; return whether that changed."""

@@ -64,7 +64,15 @@ class FeatureRun(OpenRun, Protocol):
         ...
 
 
-class AnyRun(ImageRun, FeatureRun, Protocol):
+class TeacherRun(FeatureRun, Protocol):
+    """A run of one curator, which keeps its last answers for a while."""
+
+    def go_back(self, step: int) -> None:
+        """Ask next for an earlier step again, as long as its answer is kept."""
+        ...
+
+
+class AnyRun(ImageRun, TeacherRun, Protocol):
     """A run of either kind of mechanism: only the curator knows of which."""
 
 
@@ -103,6 +111,18 @@ class RunSource(Protocol[_Run]):
 
 class Curator(RunSource[AnyRun], Protocol):
     """One curator as an analyst sees it."""
+
+    def open_run(
+        self,
+        dataset: str,
+        mechanism: str,
+        parameters: dict[str, Any],
+        *,
+        num_steps: int,
+        idempotency_key: str | None = None,
+    ) -> AnyRun:
+        """Reserve the whole cost of a run and return it; the same key opens and pays it once."""
+        ...
 
     def datasets(self) -> Sequence[DatasetFacts]:
         """Return the data sets that this analyst may use."""

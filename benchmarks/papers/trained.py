@@ -48,7 +48,9 @@ def make(work: Work) -> Measured:
     data = read_data(recipe.training.dataset, work.data, size=work.settings.get("size"))
     facts = facts_for(work, recipe, data)
     if work.settings.get("calibrated", False):
-        changes[_NOISE] = calibrated_noise(recipe, facts)
+        in_turn = work.settings.get("combine") == "round-robin"
+        num_in_turn = work.settings["curators"] if in_turn else 1
+        changes[_NOISE] = calibrated_noise(recipe, facts, num_in_turn=num_in_turn)
     folders = _curators(work, recipe, data)
     seconds = _train(work, recipe, changes, folders)
     synthetic = pictures_of(data, _sampled(work, work.folder / "synthetic.npz"))
@@ -113,7 +115,7 @@ def _train(
     Raises:
         OutOfTimeError: If time is over and what is unfinished is not to be measured.
     """
-    with _timed(work.folder) as done:
+    with timed(work.folder) as done:
         if not done.exists():
             try:
                 _sessions(work, recipe, changes, folders)
@@ -152,7 +154,7 @@ def _sessions(
 
 
 @contextmanager
-def _timed(folder: Path) -> Iterator[Path]:
+def timed(folder: Path) -> Iterator[Path]:
     """Add the seconds of the block to a file.
 
     Yields:

@@ -202,7 +202,13 @@ class FakeBarrier:
         )
 
     def open_run(
-        self, dataset: str, mechanism: str, parameters: dict[str, Any], *, num_steps: int
+        self,
+        dataset: str,
+        mechanism: str,
+        parameters: dict[str, Any],
+        *,
+        num_steps: int,
+        idempotency_key: str | None = None,
     ) -> FakeRun:
         budget = self.budget(dataset)
         if num_steps > budget.remaining:
@@ -265,6 +271,9 @@ class FakeRun:
         self.account.used = max(self.account.used, self.next_step)
         self.next_step += 1
         return features - self.barrier.noise_std
+
+    def go_back(self, step: int) -> None:
+        self.next_step = min(step, self.next_step)
 
     def backward(self, images: Tensor, labels: Tensor) -> None:
         torch.autograd.backward([images], [self.gradient(images.detach(), labels)])
