@@ -25,4 +25,5 @@ TARGETS = (
     "linear-teacher",
     "mean-embedding",
     "pate-gan",
+    "score",
 )

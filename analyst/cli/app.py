@@ -20,6 +20,7 @@ from analyst.cli import (
     plan,
     recipes,
     runs,
+    score,
     synthetic,
     teacher,
     train,
@@ -78,6 +79,7 @@ for part in (
     embedding,
     adapt,
     teacher,
+    score,
     recipes,
 ):
     app.add_typer(part.app)

@@ -49,7 +49,8 @@ class StepRequest(_message.Message):
     @_builtins.property
     def features(self) -> _tensor_pb2.Tensor:
         """For a mechanism on features, instead of images and labels: float32, (rows, features), finite.
-        Of a linear teacher the map: a row of weights for each class, the bias last.
+        Of a linear teacher the map: a row of weights for each class, the bias last. Of a score a zero
+        in the place of each count.
         """
 
     @_builtins.property
