@@ -26,4 +26,5 @@ TARGETS = (
     "mean-embedding",
     "pate-gan",
     "score",
+    "votes",
 )

@@ -187,6 +187,14 @@ def _network_of_zeros(pair: Pair, num_rows: int | None) -> Samples:
     return Samples(images_ND=torch.zeros(len(labels), 1), labels_N=labels, weights=weights)
 
 
+def _dark_and_light(pair: Pair, num_rows: int | None) -> Samples:
+    """Return two candidates of the first class, black and white."""
+    del pair
+    images = torch.ones((num_rows or 2, SIDE * SIDE))
+    images[0] = -1.0
+    return Samples(images_ND=images, labels_N=torch.zeros(len(images), dtype=torch.int64))
+
+
 _TARGETS: Final[Mapping[str, Callable[[str, float], Target]]] = {
     # extractors have learnt once
     "adversarial-dp-sinkhorn": _of(
@@ -279,5 +287,11 @@ _TARGETS: Final[Mapping[str, Callable[[str, float], Target]]] = {
         _BOUNDED,
         {"architecture": "mlp-features", "counts": "total"},
         sends=_network_of_zeros,
+    ),
+    # all canaries are of one class, and of two candidates one is nearer to what is light
+    "votes": _of(
+        _BOUNDED,
+        {"num_candidates": 2, "images_per_candidate": 1, "features": "pixels"},
+        sends=_dark_and_light,
     ),
 }

@@ -17,6 +17,7 @@ from analyst.cli import (
     certificate,
     embedding,
     evaluate,
+    evolve,
     plan,
     recipes,
     runs,
@@ -80,6 +81,7 @@ for part in (
     adapt,
     teacher,
     score,
+    evolve,
     recipes,
 ):
     app.add_typer(part.app)

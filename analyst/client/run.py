@@ -176,6 +176,56 @@ class Run:
         request = encode_feature_step(self.run_id, self.next_step, features, weights)
         return decode_gradient(self._first_answer([request]), features)
 
+    def votes(self, images: Tensor, labels: Tensor, num_candidates: int) -> Tensor:
+        """Return the released votes for candidates, as the next step.
+
+        It is retried like `gradient`.
+
+        Args:
+            images: (N, channels, height, width) in [-1, 1], as many of each candidate in a row.
+            labels: (N), class numbers.
+            num_candidates: How many there are.
+
+        Returns:
+            float64 counts (num_candidates), exact; noise makes them fractions, and some negative.
+
+        Raises:
+            RunClosed: If the declared steps are used.
+            CuratorUnreachable: If nothing answers within the run's patience.
+            RequestRefused: If the curator says that the images are wrong.
+            StepLost: If the curator contradicts itself about the next step.
+            StepOutOfOrder: The same.
+        """
+        request = encode_step(self.run_id, self.next_step, images, labels)
+        counts = torch.empty(num_candidates, dtype=torch.float64)
+        return decode_gradient(self._first_answer([request]), counts)
+
+    def votes_again(self, step: int, images: Tensor, labels: Tensor, num_candidates: int) -> Tensor:
+        """Return the votes of a step that was sent before, where its answer is still kept.
+
+        Nothing is charged, and the next step is the one that it was.
+
+        Args:
+            step: Which one.
+            images: As they were sent, like `labels` and `num_candidates`.
+            labels: See above.
+            num_candidates: See above.
+
+        Returns:
+            As of `votes`.
+
+        Raises:
+            StepLost: If the answer is no longer kept.
+            StepConflict: If the step was sent with other images.
+            RunClosed: If the run is closed and its answers are gone.
+            CuratorUnreachable: If nothing answers within the run's patience.
+        """
+        request = encode_step(self.run_id, step, images, labels)
+        exchange = functools.partial(self._exchange, [request])
+        answer = self._connection.persist(exchange, patience=self._patience)
+        self.hang_up()  # the stream of the next steps begins with them
+        return decode_gradient(answer, torch.empty(num_candidates, dtype=torch.float64))
+
     def gradients(
         self, batches: Iterable[tuple[Tensor, Tensor]], *, depth: int
     ) -> Iterator[tuple[Tensor, Tensor]]:

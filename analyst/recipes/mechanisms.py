@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 ADAPTATION: Final = "dp-swd-features"
 TEACHER: Final = "linear-teacher"
 SCORE: Final = "score"
-OF_OTHERS: Final = (ADAPTATION, TEACHER, SCORE)
+VOTES: Final = "votes"
+OF_OTHERS: Final = (ADAPTATION, TEACHER, SCORE, VOTES)
 """The mechanisms by which no generator is trained: commands of their own ask them."""
 
 _EACH_SHARD = "every step asks a network of each shard, which hold all records; it is charged"
@@ -99,6 +100,10 @@ _MECHANISMS: Final[Mapping[str, _Mechanism]] = {
     "pate-gan": _Mechanism(cost=_EACH_SHARD),
     "score": _Mechanism(
         cost="every step counts the records that a classifier gets right, and is charged"
+    ),
+    "votes": _Mechanism(
+        cost="every step asks each record for the nearest of {num_candidates} candidates, and is "
+        "charged"
     ),
 }
 
@@ -277,6 +282,7 @@ if TYPE_CHECKING:
     AdaptationMechanism: TypeAlias = MechanismConfig
     TeacherMechanism: TypeAlias = MechanismConfig
     ScoreMechanism: TypeAlias = MechanismConfig
+    VotesMechanism: TypeAlias = MechanismConfig
 else:
     GeneratorMechanism = Annotated[
         reduce(
@@ -290,3 +296,4 @@ else:
     AdaptationMechanism = mechanism_config(ADAPTATION)
     TeacherMechanism = mechanism_config(TEACHER)
     ScoreMechanism = mechanism_config(SCORE)
+    VotesMechanism = mechanism_config(VOTES)

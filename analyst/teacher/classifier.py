@@ -122,7 +122,7 @@ def learn_source(
         source: The images.
         randomness: Of the batches.
     """
-    paces = [(model.linear, float(_PACE_OF_MAP))]
+    paces: list[tuple[nn.Module, float]] = [(model.linear, _PACE_OF_MAP)]
     if model.extractor is not None:
         paces.append((model.extractor, 1.0))
     fit(model, recipe.source, source, randomness, paces=paces)

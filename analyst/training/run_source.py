@@ -64,8 +64,20 @@ class FeatureRun(OpenRun, Protocol):
         ...
 
 
-class AnyRun(ImageRun, FeatureRun, Protocol):
-    """A run of either kind of mechanism: only the curator knows of which."""
+class VotingRun(OpenRun, Protocol):
+    """A run whose mechanism counts the records that are nearest to each candidate."""
+
+    def votes(self, images: Tensor, labels: Tensor, num_candidates: int) -> Tensor:
+        """Return releasable counts [num_candidates]."""
+        ...
+
+    def votes_again(self, step: int, images: Tensor, labels: Tensor, num_candidates: int) -> Tensor:
+        """Return the counts of a step that was asked before."""
+        ...
+
+
+class AnyRun(ImageRun, FeatureRun, VotingRun, Protocol):
+    """A run of any kind of mechanism: only the curator knows of which."""
 
 
 _Run = TypeVar("_Run", bound=OpenRun, covariant=True)

@@ -28,6 +28,7 @@ from curator.mechanisms.mean_embedding import MeanEmbedding
 from curator.mechanisms.pate_gan import PateGan
 from curator.mechanisms.score import Score
 from curator.mechanisms.specification import Specification, canonical_json
+from curator.mechanisms.votes import Votes
 from curator.privacy.batches import ImageSpace
 from curator.validation_errors import in_plain_words
 
@@ -56,6 +57,7 @@ MECHANISMS: Final[tuple[type[ServedMechanism], ...]] = (
     MeanEmbedding,
     PateGan,
     Score,
+    Votes,
 )
 """Every mechanism that is offered; the contract test takes each of them from here."""
 

@@ -60,6 +60,7 @@ def test_mechanisms_with_bounds_are_known_here() -> None:
         "dp-swd-features",
         "linear-teacher",
         "score",
+        "votes",
     }
 
 

@@ -80,7 +80,8 @@ def test_a_candidate_that_does_not_fit_costs_nothing(
     code: ExitCode,
     words: str,
 ) -> None:
-    fields = {"images": np.zeros((4, 8, 8), np.uint8), "labels": np.arange(4)} | changes
+    fields: dict[str, Any] = {"images": np.zeros((4, 8, 8), np.uint8), "labels": np.arange(4)}
+    fields |= changes
     bad = tmp_path / "bad.npz"
     np.savez(bad, **fields)
     good = write_digits(tmp_path / "good.npz", 100)

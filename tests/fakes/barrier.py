@@ -15,7 +15,13 @@ from typing import Any, Self, TypeVar
 import torch
 from torch import Tensor
 
-from analyst.errors import AnalystError, BudgetExhausted, BudgetNumbers, RequestRefused
+from analyst.errors import (
+    AnalystError,
+    BudgetExhausted,
+    BudgetNumbers,
+    RequestRefused,
+    StepLost,
+)
 from analyst.facts import (
     Budget,
     DatasetFacts,
@@ -265,6 +271,16 @@ class FakeRun:
         self.account.used = max(self.account.used, self.next_step)
         self.next_step += 1
         return features - self.barrier.noise_std
+
+    def votes(self, images: Tensor, labels: Tensor, num_candidates: int) -> Tensor:
+        """Vote for candidates by how near they are to their templates."""
+        gradient = self.gradient(images, labels)
+        far = gradient.square().sum(dim=(1, 2, 3)).reshape(num_candidates, -1).mean(dim=1)
+        return 10 * (-far / far.mean()).exp()
+
+    def votes_again(self, step: int, images: Tensor, labels: Tensor, num_candidates: int) -> Tensor:
+        """Answers are not kept here."""
+        raise make_error(StepLost)
 
     def backward(self, images: Tensor, labels: Tensor) -> None:
         torch.autograd.backward([images], [self.gradient(images.detach(), labels)])

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from curator.mechanisms.record_choices import ChoiceMechanism
 from curator.mechanisms.score import Score, ScoreSpec
+from curator.mechanisms.votes import Votes, VotesSpec
 from curator.privacy.batches import ImageSpace, RecordBatch, Samples
 from curator.privacy.private import Private
 from curator.privacy.release import LatticeBlock
@@ -19,10 +20,19 @@ from tests.fakes.noise import NoNoise
 SPACE = ImageSpace(channels=1, height=4, width=5, max_level=16, num_classes=3)
 BOUNDS: dict[str, Any] = {"noise_multiplier": 1.1, "max_size": 30, "max_records_per_unit": 1}
 SCORE: dict[str, Any] = BOUNDS | {"architecture": "mlp-features", "counts": "by-class"}
+VOTES: dict[str, Any] = BOUNDS | {
+    "num_candidates": 7,
+    "images_per_candidate": 1,
+    "features": "pixels",
+}
 
 
 def score(**changes: Any) -> Score:
     return Score(ScoreSpec(**(SCORE | changes)), SPACE)
+
+
+def votes(**changes: Any) -> Votes:
+    return Votes(VotesSpec(**(VOTES | changes)), SPACE)
 
 
 def network(subject: Score, scale: float = 0.3, seed: int = 0) -> dict[str, Tensor]:
@@ -35,6 +45,12 @@ def network(subject: Score, scale: float = 0.3, seed: int = 0) -> dict[str, Tens
 
 def asking(subject: ChoiceMechanism, seed: int = 0, **changes: Any) -> Samples:
     """Return what a step sends."""
+    if isinstance(subject, Votes):
+        generator = torch.Generator().manual_seed(seed)
+        size, each = (subject.num_options, SPACE.dimension), subject.spec.images_per_candidate
+        rows = torch.rand((size[0] * each, size[1]), generator=generator) * 2 - 1
+        labels = (torch.arange(size[0]) % 3).repeat_interleave(each)
+        return Samples(**({"images_ND": rows, "labels_N": labels} | changes))
     assert isinstance(subject, Score)
     fields: dict[str, Any] = {
         "images_ND": torch.zeros(subject.num_options, 1),
@@ -46,6 +62,9 @@ def asking(subject: ChoiceMechanism, seed: int = 0, **changes: Any) -> Samples:
 
 def agreeing(subject: ChoiceMechanism) -> Samples:
     """Return a step for which every record of the first class chooses the same option."""
+    if isinstance(subject, Votes):
+        one = torch.zeros(subject.rows_per_step or 0, SPACE.dimension)
+        return asking(subject, images_ND=one)
     assert isinstance(subject, Score)
     sizes = subject.shape.sizes
     return asking(subject, weights=save({name: torch.zeros(of) for name, of in sizes.items()}))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -16,7 +18,7 @@ from curator.privacy.private import Private
 from curator.privacy.release import LatticeBlock
 from curator.sanitizer import choices
 from curator.sanitizer.averaged import FINE_STD
-from tests.fakes.choices import SPACE, agreeing, asking, network, score
+from tests.fakes.choices import SPACE, agreeing, asking, network, score, votes
 from tests.fakes.noise import NoNoise
 
 Z = 1.1
@@ -65,7 +67,7 @@ def furthest(
     return max(float(one.double().norm()) for one in moved)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(
     inside=records,
     counts=st.sampled_from(["by-class", "total"]),
@@ -87,16 +89,39 @@ def test_one_unit_moves_a_score_by_what_is_charged_at_most(
     assert furthest(subject, asked, inside) <= FINE_STD / Z
 
 
-def three_of_one_unit(most: int) -> float:
-    """Return how far three records of one unit, all of them right, move a score, over the bound."""
-    subject = score(max_records_per_unit=most)
+@settings(deadline=None, max_examples=40)
+@given(
+    inside=records,
+    features=st.sampled_from(["pixels", "pixels", "scattering"]),
+    each=st.sampled_from([1, 3]),
+    alike=st.booleans(),
+    most=st.sampled_from([1, 2, ROWS]),
+    seed=st.integers(0, 2**31 - 1),
+)
+def test_one_unit_moves_votes_by_what_is_charged_at_most(
+    inside: list[tuple[list[int], int, int]],
+    features: str,
+    each: int,
+    alike: bool,
+    most: int,
+    seed: int,
+) -> None:
+    subject = votes(features=features, images_per_candidate=each, max_records_per_unit=most)
+    asked = agreeing(subject) if alike else asking(subject, seed)
+    assert furthest(subject, asked, inside) <= FINE_STD / Z
+
+
+def three_of_one_unit(most: int, make: Callable[..., ChoiceMechanism] = score) -> float:
+    """Return how far three records of one unit that choose the same move it, over the bound."""
+    subject = make(max_records_per_unit=most)
     inside = [([16] * SPACE.dimension, 0, 0)] * 3
     return furthest(subject, agreeing(subject), inside) / (FINE_STD / Z)
 
 
-def test_the_bound_is_reached_and_not_far_from_it() -> None:
-    assert 0.999 < three_of_one_unit(3) <= 1
-    assert three_of_one_unit(2) == 0
+@pytest.mark.parametrize("make", [score, votes])
+def test_the_bound_is_reached_and_not_far_from_it(make: Callable[..., ChoiceMechanism]) -> None:
+    assert 0.999 < three_of_one_unit(3, make) <= 1
+    assert three_of_one_unit(2, make) == 0
 
 
 def test_a_group_beyond_its_bound_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,6 +68,7 @@ FAULTS = {  # all of them were played
     "linear-teacher": Fault(),
     "pate-gan": Fault(),
     "score": Fault(),
+    "votes": Fault(),
 }
 SHORT = sorted(
     FAULTS.keys()

@@ -14,17 +14,17 @@ import torch
 from torch import Tensor
 
 from audit.same_randomness import OperationLog
+from curator.divergences.feature_nets import feature_rows
 from curator.errors import MalformedRequest
 from curator.mechanisms import record_choices
-from curator.mechanisms import score as score_module
 from curator.mechanisms.record_choices import ChoiceMechanism
 from curator.mechanisms.score import Score
 from curator.privacy.private import Private
 from curator.privacy.release import FloatBlock, LatticeBlock, Release
 from curator.sanitizer import choices
-from curator.sanitizer.averaged import FINE_STD
+from curator.sanitizer.averaged import FINE_STD, fine_radius
 from curator.sanitizer.post_process import release_values
-from tests.fakes.choices import BOUNDS, agreeing, asking, batch, counted, score, without
+from tests.fakes.choices import BOUNDS, agreeing, asking, batch, counted, score, votes, without
 from tests.fakes.noise import SeededNoise
 from tests.statistical.catching import both_ways
 
@@ -37,7 +37,11 @@ MOST = 3
 
 
 def subjects() -> list[ChoiceMechanism]:
-    return [score(max_records_per_unit=MOST)]
+    return [
+        score(max_records_per_unit=MOST),
+        votes(max_records_per_unit=MOST, images_per_candidate=2),
+        votes(max_records_per_unit=MOST, features="scattering"),
+    ]
 
 
 def one_unit_moves_the_counts_by_what_is_charged_at_most() -> None:
@@ -60,6 +64,14 @@ def a_record_chooses_the_same_in_any_company() -> None:
             )
             rest, alone = (counted(of, asking(of), one) for one in (without(crowd, 0), lone))
             assert torch.equal(counted(of, asking(of), crowd), rest + alone)
+
+
+def the_first_of_the_nearest_of_its_class_gets_a_record_s_vote() -> None:
+    of, inside = votes(), batch(list(range(8)))
+    assert (
+        counted(of, agreeing(of), inside).tolist()
+        == [int((inside.labels_M == label).sum()) for label in range(3)] + [0] * 4
+    )
 
 
 def the_noise_is_what_is_charged() -> None:
@@ -105,6 +117,7 @@ DETECTORS = [
     what_was_not_declared_is_refused_by_the_check,
     the_answer_is_one_block_of_counts,
     the_noise_is_what_is_charged,
+    the_first_of_the_nearest_of_its_class_gets_a_record_s_vote,
     a_record_chooses_the_same_in_any_company,
     every_data_set_takes_the_same_operations,
     one_unit_moves_the_counts_by_what_is_charged_at_most,
@@ -112,7 +125,7 @@ DETECTORS = [
 
 
 def half_the_noise(patch: Patch) -> None:
-    real = record_choices.ChoiceBounds
+    real = choices.ChoiceBounds
 
     def halved(**fields: Any) -> Any:
         return real(**(fields | {"noise_multiplier": fields["noise_multiplier"] / 2}))
@@ -129,9 +142,8 @@ def groups_that_are_not_bounded(patch: Patch) -> None:
 
 
 def noise_for_one_record_of_a_group(patch: Patch) -> None:
-    real = choices.fine_radius
     patch.setattr(
-        choices.ChoiceBounds, "scale", property(lambda one: 2 * real(one.noise_multiplier))
+        choices.ChoiceBounds, "scale", property(lambda one: 2 * fine_radius(one.noise_multiplier))
     )
 
 
@@ -140,17 +152,17 @@ def padding_that_counts(patch: Patch) -> None:
 
 
 def scores_against_the_batch_s_mean(patch: Patch) -> None:
-    real = score_module.feature_rows
+    real = feature_rows
 
     def centred(*given: Any) -> Tensor:
         rows = real(*given)
         return rows - rows.mean(dim=0)
 
-    patch.setattr(score_module, "feature_rows", centred)
+    patch.setattr("curator.mechanisms.score.feature_rows", centred)
 
 
 def records_that_are_there_only(patch: Patch) -> None:
-    real = record_choices.choices_of
+    real = choices.choices_of
 
     def fewer(choose: Any, rows: Any) -> Tensor:
         there = rows[0].sum(dim=1) > 0
@@ -173,6 +185,20 @@ def the_number_of_records_beside_the_counts(patch: Patch) -> None:
     patch.setattr(ChoiceMechanism, "gradient", leaking)
 
 
+def votes_for_the_nearest_of_any_class(patch: Patch) -> None:
+    real = record_choices.first_of_least
+    patch.setattr(
+        "curator.mechanisms.votes.first_of_least", lambda far: real(far.nan_to_num(posinf=-1e9))
+    )
+
+
+def a_vote_for_every_candidate_as_near(patch: Patch) -> None:
+    def last(far: Tensor) -> Tensor:
+        return far.shape[1] - 1 - record_choices.first_of_least(far.flip(1))
+
+    patch.setattr("curator.mechanisms.votes.first_of_least", last)
+
+
 def networks_that_are_not_checked(patch: Patch) -> None:
     patch.setattr(Score, "check_samples", lambda *_: None)
 
@@ -184,6 +210,8 @@ MUTANTS = [
     noise_for_one_record_of_a_group,
     padding_that_counts,
     scores_against_the_batch_s_mean,
+    votes_for_the_nearest_of_any_class,
+    a_vote_for_every_candidate_as_near,
     records_that_are_there_only,
     the_number_of_records_beside_the_counts,
     networks_that_are_not_checked,

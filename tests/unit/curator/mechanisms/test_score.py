@@ -11,6 +11,7 @@ from safetensors.torch import save
 
 from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.events.none import NoEvent
+from curator.divergences.feature_nets import feature_rows
 from curator.errors import MalformedRequest
 from curator.mechanisms.record_choices import first_of_least
 from curator.mechanisms.score import Score, ScoreSpec
@@ -80,10 +81,8 @@ def test_records_of_a_group_count_each_up_to_the_bound() -> None:
 
 
 def test_a_record_that_breaks_does_not_take_others_along(monkeypatch: pytest.MonkeyPatch) -> None:
-    from curator.mechanisms import score as module
-
     inside, subject = batch([0, 1, 2]), score()
-    bad, real = inside.levels_MD[1].clone(), module.feature_rows
+    bad, real = inside.levels_MD[1].clone(), feature_rows
 
     def breaking(shape: Any, weights: Any, levels: torch.Tensor, clip: float) -> torch.Tensor:
         if bool((levels == bad).all(dim=1).any()):
@@ -93,7 +92,7 @@ def test_a_record_that_breaks_does_not_take_others_along(monkeypatch: pytest.Mon
     rest = counted(
         subject, asking(subject), replace(inside, units_M=torch.tensor([0, -1, 2] + [-1] * 5))
     )
-    monkeypatch.setattr(module, "feature_rows", breaking)
+    monkeypatch.setattr("curator.mechanisms.score.feature_rows", breaking)
     assert torch.equal(counted(subject, asking(subject), inside), rest)
 
 
