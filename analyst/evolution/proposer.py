@@ -16,9 +16,9 @@ from typing import Final, Protocol, runtime_checkable
 from torch import Generator, Tensor
 
 from analyst.errors import RecipeError
+from analyst.evolution.recipe import FONTS
 from analyst.generators.generator import ImageShape
 
-FONTS: Final = "fonts"
 _CORRECT: Final = "Correct the proposer; where a run is open, go on with --resume."
 
 

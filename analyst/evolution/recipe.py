@@ -5,16 +5,18 @@ Nothing that carries privacy has a default. `session` holds what may change when
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from analyst.adaptation.recipe import AdaptationSessionConfig
-from analyst.evolution.proposer import FONTS
 from analyst.recipes.load import RecipeBook
 from analyst.recipes.mechanisms import VotesMechanism
 from analyst.recipes.schema import AboutConfig
+
+FONTS: Final = "fonts"
+"""The proposer that draws the names of classes."""
 
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 

@@ -144,7 +144,9 @@ class StepResponse(_message.Message):
     """The data set's spent epsilon and cap when the step was charged."""
     budget_epsilon: _builtins.float
     @_builtins.property
-    def gradient(self) -> _containers.RepeatedCompositeFieldContainer[Global___GradientBlock]: ...
+    def gradient(self) -> _containers.RepeatedCompositeFieldContainer[Global___GradientBlock]:
+        """Of a score, and of votes, the noised counts: one for each candidate."""
+
     def __init__(
         self,
         *,
