@@ -100,10 +100,21 @@ class Budget:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedRun:
+    """A run that nobody has opened."""
+
+    mechanism: str
+    parameters: Mapping[str, Any]
+    num_steps: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PlanQuestion:
     """With steps and an epsilon the noise is asked; with neither, all that is left.
 
-    `alone` also asks for the epsilon of the run alone, which takes seconds.
+    `alone` also asks for the epsilon of the run alone, which takes seconds. All is told as if the
+    runs of `before` had been opened. A noise may be asked for a `share` of what is left up to the
+    epsilon, above 0 and at most 1, so that runs which follow have the rest.
     """
 
     num_steps: int | None = None
@@ -111,6 +122,8 @@ class PlanQuestion:
     alone: bool = False
     over: Over = "steps"
     points: int = 8
+    share: float = 1.0
+    before: tuple[PlannedRun, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from shlex import quote
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -12,6 +13,10 @@ from analyst.cli.command import Task, command
 from analyst.cli.exit_code import ExitCode
 from analyst.cli.options import Group, argument, flag, option
 from analyst.new_file import check_output, write_file
+
+if TYPE_CHECKING:
+    from analyst.certificate import Verified
+    from analyst.screen import Screen
 
 app = typer.Typer(
     name="certificate", cls=Group, help="Check a privacy certificate, or fetch a lost one."
@@ -26,7 +31,7 @@ app = typer.Typer(
 def verify(
     task: Task,
     *,
-    file: Path = argument("FILE", "The certificate."),
+    file: Path = argument("FILE|DIR", "The certificate; or the folder of a chain, for all of its."),
     credentials: Path | None = option(
         "Also check that the curator of these credentials signed.", "FILE"
     ),
@@ -35,23 +40,38 @@ def verify(
         "SHA256:...",
     ),
 ) -> ExitCode:
-    """Check a certificate; asks no curator."""
+    """Check a certificate, or those of a chain's parts; asks no curator."""
     from analyst.certificate import certificate_text, check_certificate
     from analyst.client.credentials import load_credentials
 
     screen = task.screen
     key = None if credentials is None else load_credentials(credentials).certificate_key
-    verified = check_certificate(file, key, fingerprint)
     known = key is not None or fingerprint is not None
+    if file.is_dir():
+        from analyst.chains.certificates import certified_parts
+
+        parts = certified_parts(file, key, fingerprint)
+        screen.show("\n\n".join(part.text() for part in parts))
+        screen.answer([part.to_json() | _answer(part.verified, known=known) for part in parts])
+        worst = max(parts, key=lambda part: part.verified.is_rehearsal)
+        return _judged(screen, worst.verified, known=known)
+    verified = check_certificate(file, key, fingerprint)
     screen.show(certificate_text(verified))
-    screen.answer(
-        {
-            "statement": verified.statement,
-            "signed_by": verified.fingerprint,
-            "signer_is_known": known,
-            "rehearsal": verified.is_rehearsal,
-        }
-    )
+    screen.answer(_answer(verified, known=known))
+    return _judged(screen, verified, known=known)
+
+
+def _answer(verified: Verified, *, known: bool) -> dict[str, Any]:
+    return {
+        "statement": verified.statement,
+        "signed_by": verified.fingerprint,
+        "signer_is_known": known,
+        "rehearsal": verified.is_rehearsal,
+    }
+
+
+def _judged(screen: Screen, verified: Verified, *, known: bool) -> ExitCode:
+    """Say what a certificate is worth."""
     if verified.is_rehearsal:
         screen.warn("error: the certificate is of a rehearsal, or of a kind this program knows not")
         screen.warn("what to do: train against a curator with private data, then verify again")

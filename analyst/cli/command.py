@@ -65,12 +65,13 @@ class Task:
             yield
 
     def say_how_to_resume(self) -> None:
-        """Say how to go on with the run that is trained, if it has a checkpoint."""
+        """Say how to go on with the run that is trained, if it has a checkpoint, or the chain."""
         if self.out is None or self._again is None:
             return
-        from analyst.training.checkpoint import checkpoint_store  # torch
+        from analyst.chains.folder import holds_chain
+        from analyst.training.checkpoint import checkpoint_store
 
-        if checkpoint_store(self.out).exists():
+        if checkpoint_store(self.out).exists() or holds_chain(self.out):
             self.screen.say(f"to go on: analyst {self._again}")
 
     def connect(self, config: ConnectionConfig) -> AbstractContextManager[Curator]:

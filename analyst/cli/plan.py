@@ -11,7 +11,7 @@ import typer
 from analyst.cli.access import Access, members, positive
 from analyst.cli.command import Task, command
 from analyst.cli.options import flag, option, spread
-from analyst.cli.recipe_options import RecipeCommand, RecipeOptions
+from analyst.cli.recipe_options import ChainOptions, RecipeCommand
 from analyst.facts import Over, PlanQuestion
 
 app = typer.Typer()
@@ -80,6 +80,7 @@ class PlanCommand(RecipeCommand):
     f"{_EXAMPLE} --for-steps 400",
     f"{_EXAMPLE} --for-steps 400 --for-epsilon 5",
     f"{_EXAMPLE} --over noise --plot plan.png",
+    f"{_EXAMPLE.replace('dp-sinkhorn', 'two-stage')} --budget 5",
     kind=PlanCommand,
 )
 def plan(
@@ -89,19 +90,26 @@ def plan(
     question: Question,
     plot: Plot,
     access: Access,
-    options: RecipeOptions,
+    options: ChainOptions,
 ) -> None:
-    """What steps cost and what an epsilon buys; free."""
+    """What steps cost and what an epsilon buys; of a chain, what each stage gets; free."""
+    from analyst.chains.recipe import is_chain
     from analyst.recipes.books import load_any
     from analyst.reports.plans import make_plan
 
     task.output.stops = plot.file is None
+    overrides = options.overrides()
+    if is_chain(recipe):
+        _chain(
+            task, recipe, overrides, access, asks=question != Question() or plot.plot is not None
+        )
+        return
     several = access.several()
     if several is None and plot.file is not None:
         from analyst.reports.plots import check_plot_file
 
         check_plot_file(plot.file, force=plot.force)
-    planned = load_any(recipe, options.overrides())
+    planned = load_any(recipe, overrides)
     if several is not None:
         from analyst.training.federation.reports import plans
 
@@ -116,3 +124,25 @@ def plan(
         from analyst.reports.plots import plot_plan
 
         task.screen.show(plot_plan(report, plot.plot, force=plot.force))
+
+
+def _chain(
+    task: Task, recipe: str, overrides: dict[str, Any], access: Access, *, asks: bool
+) -> None:
+    """Show what each stage of a chain gets.
+
+    Raises:
+        RecipeError: If what one run is asked is asked of a chain.
+    """
+    from analyst.chains.plan import plan_chain
+    from analyst.chains.recipe import load_chain
+    from analyst.errors import RecipeError
+
+    if asks:
+        message = "a chain has one question: what each stage gets of the budget"
+        raise RecipeError(message, "Give --budget E in the place of other questions and tables.")
+    chain = load_chain(recipe, overrides)
+    with task.connect(access.one()) as barrier:
+        report = plan_chain(barrier, chain)
+    task.screen.show(report.text())
+    task.screen.answer(report.to_json())

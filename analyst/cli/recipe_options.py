@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
+from analyst.cli.access import positive
 from analyst.cli.options import Command, option
 
 Assignments = Annotated[
@@ -43,6 +44,22 @@ class RecipeOptions:
             if (value := getattr(self, name)) is not None
         ]
         return read_assignments([*(self.assignments or ()), *named])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChainOptions(RecipeOptions):
+    """The same where a recipe may be a chain."""
+
+    budget: float | None = option(
+        "Of a chain: the epsilon that the data set may reach with all its stages.",
+        "E",
+        callback=positive,
+    )
+
+    def overrides(self) -> dict[str, Any]:
+        """Return what is set, by dotted key."""
+        budget = {} if self.budget is None else {"budget.epsilon": self.budget}
+        return RecipeOptions.overrides(self) | budget
 
 
 class RecipeCommand(Command):

@@ -33,10 +33,16 @@ app = typer.Typer(
 @command(app, "recipes", "recipes list --json", name="list", reads=True)
 def list_all(task: Task) -> None:
     """List all recipes with their titles."""
+    from analyst.chains.recipe import CHAINS
     from analyst.recipes.books import BOOKS
 
+    books = {"train": [BOOKS["train"], CHAINS]}
     titles = {
-        words: {name: book.load(name).about.title for name in book.names()}
+        words: {
+            name: one.load(name).about.title
+            for one in books.get(words, [book])
+            for name in one.names()
+        }
         for words, book in BOOKS.items()
     }
     width = max(len(name) for known in titles.values() for name in known)
@@ -75,12 +81,14 @@ def show(
 
 
 def _show_keys(task: Task, name: str) -> None:
+    from analyst.chains.recipe import is_chain, load_chain
     from analyst.recipes.books import load_any
-    from analyst.recipes.keys import recipe_keys
+    from analyst.recipes.keys import recipe_keys, sections_of
 
-    recipe, answers = load_any(name, {}), []
+    recipe = load_chain(name, {}) if is_chain(name) else load_any(name, {})
+    sections, answers = sections_of(recipe), list[dict[str, Any]]()
     for key in recipe_keys(recipe):
-        value = getattr(getattr(recipe, key.section), key.key)
+        value = getattr(sections[key.section], key.key)
         default = "no default" if key.is_required else f"default {json.dumps(key.default)}"
         kind = ", ".join(filter(None, (key.type, key.range)))
         here = key.path if value is None else f"{key.path} = {json.dumps(value)}"

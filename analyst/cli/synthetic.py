@@ -31,6 +31,13 @@ def sample(  # noqa: PLR0913 - one parameter an option
     seed: int = option("Of labels and latents.", "N", default=0),
     weights: Literal["ema", "generator"] = option("Averaged or last weights.", default="ema"),
     step: int | None = option("Updates of a kept checkpoint [the newest].", "N", min=0),
+    augment: float = option(
+        "Turn, shear, scale, shift and thicken images at random, from 0 to 1.",
+        "DEGREE",
+        default=0.0,
+        min=0,
+        max=1,
+    ),
     curator: Unused,  # noqa: ARG001
     credentials: Unused,  # noqa: ARG001
 ) -> None:
@@ -42,12 +49,18 @@ def sample(  # noqa: PLR0913 - one parameter an option
     if out.suffix not in {".npz", ".png"}:
         message = f"cannot write {out}"
         raise ImageFileError(message, "Give a name that ends in .npz or .png.")
+    from analyst.evaluation.augment import augmented
     from analyst.evaluation.image_file import save_images
     from analyst.evaluation.sample import sample_run
-    from analyst.training.grid import save_grid
+    from analyst.training.grid import is_drawable, save_grid
 
     check_output(out, force=force)
     data = sample_run(out_of, count, seed=seed, weights=weights, step=step)
+    data = augmented(data, augment, seed=seed)
+    channels = data.images.shape[1]
+    if out.suffix == ".png" and not is_drawable(channels):
+        message = f"images of {channels} channels are no picture"
+        raise ImageFileError(message, "Give a name that ends in .npz.")
     if out.suffix == ".npz":
         save_images(out, data, force=force)
     else:

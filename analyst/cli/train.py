@@ -1,12 +1,12 @@
-"""`analyst train`: open or resume a run with one curator or several, and train a generator."""
+"""`analyst train`: open or resume a run with one curator or several, or a chain of them."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
@@ -14,9 +14,11 @@ from analyst.cli.access import Access, RuleOptions, members
 from analyst.cli.command import Task, command
 from analyst.cli.exit_code import ExitCode
 from analyst.cli.options import flag, option
-from analyst.cli.recipe_options import RecipeCommand, RecipeOptions
+from analyst.cli.recipe_options import ChainOptions, RecipeCommand
 
 if TYPE_CHECKING:
+    from analyst.chains.folder import Chain
+    from analyst.embedding.sessions import ReleasingCurator
     from analyst.training.federation.config import FederationConfig
     from analyst.training.session import SessionOptions, SessionResult
 
@@ -70,6 +72,7 @@ class GeneratorStart(Start):
     app,
     f"train {_ACCESS} \\\n      --recipe embedding-digits --steps 300 --out runs/digits",
     f"train {_ACCESS} \\\n      --resume --out runs/digits",
+    f"train {_ACCESS} \\\n      --recipe two-stage-digits --budget 5 --out runs/chain",
     kind=RecipeCommand,
 )
 def train(
@@ -77,20 +80,86 @@ def train(
     *,
     start: GeneratorStart,
     access: Access,
-    recipe: RecipeOptions,
+    recipe: ChainOptions,
     rule: RuleOptions,
     show_refusal: bool = flag(
         "--show-refusal", "When finished, ask for one more step and explain the refusal."
     ),
 ) -> ExitCode:
-    """Open or resume a run and train a generator."""
+    """Open or resume a run and train a generator; or a chain of stages under one budget."""
     several = access.several(rule)
     again = f"train --resume --out {quote(str(start.out))} {access.words(rule)}"
     with task.training(start.out, resume=start.resume, again=again):
         overrides = recipe.overrides()
+        if _is_chain(start):
+            return _chain(task, start, access, overrides)
         if several is None:
             return _alone(task, start, access, overrides, show_refusal=show_refusal)
         return _together(task, start, access, overrides, several, show_refusal=show_refusal)
+
+
+def _is_chain(start: Start) -> bool:
+    from analyst.chains.recipe import is_chain
+
+    if start.recipe is not None:
+        return is_chain(start.recipe)
+    from analyst.chains.folder import holds_chain
+
+    return holds_chain(start.out)
+
+
+def _chain(
+    task: Task, start: GeneratorStart, access: Access, overrides: dict[str, Any]
+) -> ExitCode:
+    """Begin a chain or go on with one.
+
+    Raises:
+        RecipeError: If something is given that a chain has for each stage, or keeps.
+    """
+    from analyst.chains.folder import read_chain
+    from analyst.chains.plan import parts_text
+    from analyst.chains.recipe import load_chain
+    from analyst.chains.session import begin_chain, run_chain
+    from analyst.errors import RecipeError
+    from analyst.training.loop import Outcome
+    from analyst.training.progress import Progress
+    from analyst.training.stop import stop_on_signals
+
+    if start.start_from is not None or start.teacher is not None:
+        message = "a chain says for each stage what it starts from, and what guides it"
+        raise RecipeError(message, "Leave --start-from and --teacher out, or write a chain.")
+    if start.resume and overrides:
+        message = "a chain keeps its stages and its budget once it is begun"
+        raise RecipeError(message, "Leave --set, --budget and the like out, or begin a new one.")
+    recipe = None if start.recipe is None else load_chain(start.recipe, overrides)
+    progress = Progress(sys.stderr, quiet=task.screen.quiet)
+    with (
+        task.connect(access.one()) as barrier,
+        stop_on_signals(quiet=task.screen.quiet) as stop,
+    ):
+        out = start.out
+        chain = read_chain(out) if recipe is None else begin_chain(barrier, recipe, out)
+        progress.say(parts_text(chain.parts))
+        outcome = run_chain(cast("ReleasingCurator", barrier), chain, progress, stop)
+    completed = outcome is Outcome.COMPLETED
+    _say_chain(task, chain, completed=completed)
+    return ExitCode.OK if completed else ExitCode.INTERRUPTED
+
+
+def _say_chain(task: Task, chain: Chain, *, completed: bool) -> None:
+    task.screen.answer(
+        {
+            "outcome": "completed" if completed else "stopped",
+            "parts": [asdict(part) for part in chain.parts],
+            "images": str(chain.images()),
+            "out": str(chain.out),
+        }
+    )
+    if completed:
+        task.screen.say(f"finished: the images are {chain.images()}, the stages in {chain.out}")
+    else:
+        task.screen.say("stopped; what the stages made is kept")
+        task.say_how_to_resume()
 
 
 def _alone(

@@ -164,7 +164,8 @@ class Barrier:
             dataset: Its name.
             mechanism: Wire name.
             parameters: The mechanism's parameters.
-            question: Steps, an epsilon, or both to ask for the noise; and which rows.
+            question: Steps, an epsilon, or both to ask for the noise; which rows; and which runs
+                are to be opened before.
         """
         choice = choice_of(mechanism, parameters)
         alone = not question.alone
@@ -176,10 +177,14 @@ class Barrier:
             num_steps = num_steps_of(num_steps)
         if num_steps is not None and epsilon is not None:
             request.noise.num_steps, request.noise.epsilon = num_steps, epsilon
+            request.noise.share = question.share
         elif num_steps is not None:
             request.num_steps = num_steps
         elif epsilon is not None:
             request.epsilon = epsilon
+        for one in question.before:
+            chosen = choice_of(one.mechanism, one.parameters)
+            request.before.add(choice=chosen, num_steps=num_steps_of(one.num_steps))
         request.table.axis = _AXES[question.over]
         request.table.points = question.points
         return messages.plan(self._call("PlanRun", request, seconds=_PLAN_SECONDS))

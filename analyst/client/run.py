@@ -18,6 +18,7 @@ from analyst.client.codec import check_graph, decode_gradient, encode_feature_st
 from analyst.client.stream import StepStream
 from analyst.errors import (
     RequestRefused,
+    RunClosed,
     StepConflict,
     StepLost,
     StepOutOfOrder,
@@ -82,6 +83,7 @@ class Run:
         self._patience = patience
         self._stream: StepStream | None = None
         self._interrupted = InterruptedSteps()
+        self._went_back = False
         self.run_id = state.run_id
         self.dataset = state.dataset
         self.num_steps = state.num_steps
@@ -200,32 +202,6 @@ class Run:
         counts = torch.empty(num_candidates, dtype=torch.float64)
         return decode_gradient(self._first_answer([request]), counts)
 
-    def votes_again(self, step: int, images: Tensor, labels: Tensor, num_candidates: int) -> Tensor:
-        """Return the votes of a step that was sent before, where its answer is still kept.
-
-        Nothing is charged, and the next step is the one that it was.
-
-        Args:
-            step: Which one.
-            images: As they were sent, like `labels` and `num_candidates`.
-            labels: See above.
-            num_candidates: See above.
-
-        Returns:
-            As of `votes`.
-
-        Raises:
-            StepLost: If the answer is no longer kept.
-            StepConflict: If the step was sent with other images.
-            RunClosed: If the run is closed and its answers are gone.
-            CuratorUnreachable: If nothing answers within the run's patience.
-        """
-        request = encode_step(self.run_id, step, images, labels)
-        exchange = functools.partial(self._exchange, [request])
-        answer = self._connection.persist(exchange, patience=self._patience)
-        self.hang_up()  # the stream of the next steps begins with them
-        return decode_gradient(answer, torch.empty(num_candidates, dtype=torch.float64))
-
     def gradients(
         self, batches: Iterable[tuple[Tensor, Tensor]], *, depth: int
     ) -> Iterator[tuple[Tensor, Tensor]]:
@@ -273,6 +249,18 @@ class Run:
             while requests and self._stream is not None:  # not wanted, but the ledger counts them
                 self._first_answer(requests)
                 requests.popleft()
+
+    def go_back(self, step: int) -> None:
+        """Ask next for an earlier step again, whose answer was not read.
+
+        The very same question gets the very same answer, which costs nothing more, as long as the
+        curator keeps it; if it does not, the run goes on with the step that the ledger names.
+
+        Args:
+            step: From 1; one that lies ahead is left to its turn.
+        """
+        self._went_back = step < self.next_step
+        self.next_step = min(step, self.next_step)
 
     def backward(self, images: Tensor, labels: Tensor) -> None:
         """Pull the released gradient through the graph of `images`, as loss.backward() would.
@@ -335,7 +323,8 @@ class Run:
                 if not (is_known and self._resume_into(requests)):
                     raise
                 continue
-            except RequestRefused:
+            except RequestRefused as refused:
+                self._leave_the_past(refused)
                 raise
             except BaseException:  # whatever it was, the steps may be charged
                 self._interrupted.add(self.next_step, len(requests))
@@ -362,6 +351,16 @@ class Run:
         for place in range(self._stream.num_waiting, len(requests)):
             self._stream.send(requests[place])
         return self._stream
+
+    def _leave_the_past(self, refused: RequestRefused) -> None:
+        """Go on where the ledger is, if a closed run keeps the step no longer that is asked again.
+
+        Args:
+            refused: How it was refused.
+        """
+        if self._went_back and isinstance(refused, RunClosed):
+            self._went_back = False
+            self._resume()
 
     def _resume_into(self, requests: Sequence[release_pb2.StepRequest]) -> bool:
         """Ask where the run stands and number the requests anew; return whether that changed."""

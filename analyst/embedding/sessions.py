@@ -19,7 +19,7 @@ from analyst.recipes.mechanisms import RELEASED_ONCE
 from analyst.training.checkpoint import checkpoint_store
 from analyst.training.loop import Stop
 from analyst.training.progress import Progress
-from analyst.training.run_source import Curator
+from analyst.training.run_source import Curator, OpenRun, RunSource
 from analyst.training.session import SessionOptions, SessionResult, resume_session, run_session
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class ReleasingCurator(Curator, Protocol):
         ...
 
 
-def open_for_release(barrier: Curator, recipe: Recipe, progress: Progress) -> str:
+def open_for_release(barrier: RunSource[OpenRun], recipe: Recipe, progress: Progress) -> str:
     """Open a run for its release alone; this is where the recipe's cost is charged.
 
     Args:

@@ -17,7 +17,7 @@ from analyst.evaluation.image_file import LabelledImages
 from analyst.evaluation.neighbours import NeighbourCheck
 from analyst.evaluation.result import Point
 from analyst.evaluation.run_folder import TrainingCurves
-from analyst.training.grid import make_grid
+from analyst.training.grid import is_drawable, make_grid
 
 _MOST_CLASSES = 20
 _IMAGES_PER_CLASS = 10
@@ -33,7 +33,7 @@ def classes_shown(data: LabelledImages) -> list[str]:
 
 def sample_grid(data: LabelledImages) -> bytes | None:
     """Return the first 10 images of each shown class, a row each; None if they have no colours."""
-    if data.images.shape[1] not in {1, 3}:
+    if not is_drawable(data.images.shape[1]):
         return None
     rows = []
     for label in _labels_shown(data):
@@ -48,7 +48,7 @@ def neighbour_grid(
     check: NeighbourCheck, synthetic: LabelledImages, public: LabelledImages
 ) -> bytes | None:
     """Return the closest synthetic images above their public neighbours; None without colours."""
-    if synthetic.images.shape[1] not in {1, 3}:
+    if not is_drawable(synthetic.images.shape[1]):
         return None
     above, below = (list(rows) for rows in zip(*check.closest, strict=True))
     pairs = np.concatenate([synthetic.images[above], public.images[below]])

@@ -7,7 +7,6 @@ Shapes: N images, C channels, H height, W width.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -17,9 +16,10 @@ import numpy as np
 import torch
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 from torch import Generator, Tensor
-from torch.nn.functional import affine_grid, grid_sample, interpolate, max_pool2d
+from torch.nn.functional import interpolate
 
 from analyst.errors import RecipeError
+from analyst.evaluation.augment import stroked, warped
 from analyst.generators.generator import ImageShape
 
 PLACES: Final = (
@@ -45,9 +45,7 @@ _FINER: Final = 2  # characters are drawn at twice the size, then shrunk
 _UNKNOWN: Final = "\uffff"  # no font has it: its shape stands for what is missing
 _REDRAWN: Final = 0.25  # of the images at degree 1: another font, and all else anew
 _FIRST_WARP: Final = 0.7  # degree of what is proposed: as it is written in most fonts
-_ELASTIC_GRID: Final = 5  # displacements between which a warp is smooth
-_MOST_TURN, _MOST_SHEAR, _MOST_SCALE, _MOST_SHIFT, _MOST_WARP = 0.35, 0.35, 0.2, 0.1, 0.12
-"""At degree 1: radians, a share of the height, of the size, of the side, of the side."""
+_MOST_BEND: Final = 0.12  # of elastic warps
 
 
 def drawn_text(
@@ -163,11 +161,11 @@ class FontProposer:
         if images_N1HW.shape[2:] != size:
             images_N1HW = interpolate(images_N1HW, size, mode="bilinear", antialias=True)
         images_NCHW = images_N1HW.clamp(-1, 1).repeat(1, self._shape.channels, 1, 1)
-        return _warped(images_NCHW, _FIRST_WARP, randomness)
+        return _bent(images_NCHW, _FIRST_WARP, randomness)
 
     def vary(self, images: Tensor, label: int, degree: float, randomness: Generator) -> Tensor:
         """See `Proposer`: an affine and an elastic warp, a stroke; some are drawn anew."""
-        varied = _warped(_stroked(images, degree, randomness), degree, randomness)
+        varied = _bent(stroked(images, degree, randomness), degree, randomness)
         anew = torch.rand(len(images), generator=randomness) < _REDRAWN * degree
         if bool(anew.any()):
             varied[anew] = self.propose(int(anew.sum()), label, randomness)
@@ -193,36 +191,5 @@ def _font(path: Path, size: int) -> ImageFont.FreeTypeFont:
     return ImageFont.truetype(str(path), size)
 
 
-def _drawn_evenly(count: int, numbers: int, randomness: Generator) -> Tensor:
-    """Return numbers in [-1, 1]: (count, numbers)."""
-    return torch.rand((count, numbers), generator=randomness) * 2 - 1
-
-
-def _stroked(images_NCHW: Tensor, degree: float, randomness: Generator) -> Tensor:
-    """Return images whose lines are somewhat thicker or thinner."""
-    amount_N111 = _drawn_evenly(len(images_NCHW), 1, randomness).reshape(-1, 1, 1, 1) * degree
-    thicker = max_pool2d(images_NCHW, 3, stride=1, padding=1)
-    thinner = -max_pool2d(-images_NCHW, 3, stride=1, padding=1)
-    towards = torch.where(amount_N111 > 0, thicker, thinner)
-    return torch.lerp(images_NCHW, towards, amount_N111.abs())
-
-
-def _warped(images_NCHW: Tensor, degree: float, randomness: Generator) -> Tensor:
-    """Return images after an affine and an elastic warp of their own; what lies outside is -1."""
-    count = len(images_NCHW)
-    drawn = _drawn_evenly(count, 6, randomness) * degree
-    turn, shear = drawn[:, 0] * _MOST_TURN, drawn[:, 1] * _MOST_SHEAR
-    wide, tall = (torch.exp(drawn[:, at] * math.log1p(_MOST_SCALE)) for at in (2, 3))
-    shift_N2 = drawn[:, 4:] * 2 * _MOST_SHIFT
-    cosine, sine = turn.cos(), turn.sin()
-    rows = (
-        torch.stack((cosine * wide, (shear * cosine - sine) * tall, shift_N2[:, 0]), dim=1),
-        torch.stack((sine * wide, (shear * sine + cosine) * tall, shift_N2[:, 1]), dim=1),
-    )
-    grid_NHW2 = affine_grid(torch.stack(rows, dim=1), list(images_NCHW.shape), align_corners=False)
-    coarse = (count, 2, _ELASTIC_GRID, _ELASTIC_GRID)
-    bumps = torch.randn(coarse, generator=randomness) * (degree * _MOST_WARP)
-    smooth = interpolate(bumps, images_NCHW.shape[2:], mode="bicubic", align_corners=True)
-    grid_NHW2 = grid_NHW2 + smooth.permute(0, 2, 3, 1)  # bicubic: generations must not blur
-    warped = grid_sample(images_NCHW + 1, grid_NHW2, mode="bicubic", align_corners=False)
-    return (warped - 1).clamp_(-1, 1)
+def _bent(images_NCHW: Tensor, degree: float, randomness: Generator) -> Tensor:
+    return warped(images_NCHW, degree, randomness, most_bend=_MOST_BEND)

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from analyst.errors import CheckpointError, RecipeError, RunClosed, StepConflict, StepLost
+from analyst.errors import CheckpointError, RecipeError
 from analyst.evaluation.image_file import LabelledImages
 from analyst.evolution.choice import drawn, shares
 from analyst.evolution.proposer import Proposer, checked, make_proposer
@@ -258,25 +258,13 @@ def resume_evolution(curator: RunSource[VotingRun], options: EvolutionOptions) -
         options.progress.say(f"run {manifest.run_id} is finished; there is nothing to resume")
         return Outcome.COMPLETED
     run = curator.resume_run(manifest.run_id)
+    run.go_back(manifest.next_step)  # what was on its way is in the checkpoint: the answer is free
     outputs = _outputs(evolution, state, manifest.dataset, run, options)
-    step = manifest.next_step
-    votes_N = _answered(evolution, state, run, step)
-    outputs.resumed(step if votes_N is None else step + 1)
-    if votes_N is not None:
-        _let_go_on(evolution, state, votes_N, step, run, outputs)
+    outputs.resumed(manifest.next_step)
+    if run.next_step <= run.num_steps and not evolution.is_bred(state):
+        evolution.breed(state)
+        outputs.save_checkpoint()
     return _carry(evolution, state, run, outputs, options)
-
-
-def _answered(
-    evolution: Evolution, state: EvolutionState, run: VotingRun, step: int
-) -> Tensor | None:
-    """Return the answer to a step that was charged when the run was killed, if it is still kept."""
-    if run.next_step <= step:
-        return None
-    try:
-        return run.votes_again(step, *evolution.asked(state))
-    except (RunClosed, StepConflict, StepLost):
-        return None
 
 
 def sample_evolved(
@@ -405,37 +393,23 @@ def follow(
     """
     ask = Asker(run, evolution.recipe.session.retry_for_s, observer, stop)
     try:
-        if run.next_step <= run.num_steps and not evolution.is_bred(state):
-            evolution.breed(state)
         while run.next_step <= run.num_steps:
             if stop.asked:
                 return Outcome.STOPPED
             votes_N = ask(lambda: run.votes(*evolution.asked(state)))
             if votes_N is not None:
-                _let_go_on(evolution, state, votes_N, run.next_step - 1, run, observer)
+                evolution.go_on(state, votes_N, is_last=run.next_step > run.num_steps)
+                observer.updated(
+                    Update(
+                        step=run.next_step - 1,
+                        num_updates=state.num_updates,
+                        learning_rate=evolution.degree(state.num_updates),
+                        gradient_norm=float(torch.linalg.vector_norm(votes_N)),
+                    )
+                )
     except StopAsked:
         return Outcome.STOPPED
     return Outcome.COMPLETED
-
-
-def _let_go_on(
-    evolution: Evolution,
-    state: EvolutionState,
-    votes_N: Tensor,
-    step: int,
-    run: VotingRun,
-    observer: Observer,
-) -> None:
-    """Change the state by the votes of a step, and note it."""
-    evolution.go_on(state, votes_N, is_last=step == run.num_steps)
-    observer.updated(
-        Update(
-            step=step,
-            num_updates=state.num_updates,
-            learning_rate=evolution.degree(state.num_updates),
-            gradient_norm=float(torch.linalg.vector_norm(votes_N)),
-        )
-    )
 
 
 def _levels(images_NCHW: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from analyst.adaptation.recipe import ADAPTATIONS, AdaptationRecipe
+from analyst.chains.recipe import CHAINS, is_chain
 from analyst.errors import RecipeError
 from analyst.evolution.recipe import EVOLUTIONS, EvolutionRecipe
 from analyst.recipes.load import GENERATORS, RecipeBook, table_of
@@ -37,8 +38,10 @@ def book_of(name_or_file: str) -> RecipeBook[Any]:
     """Return the recipes that one belongs to; those of `analyst train` where nobody knows it.
 
     Args:
-        name_or_file: A name, or the path of a TOML file, whose mechanism decides.
+        name_or_file: A name, or the path of a TOML file, whose stages or mechanism decide.
     """
+    if is_chain(name_or_file):
+        return CHAINS
     if not name_or_file.endswith(".toml"):
         known = [book for book in BOOKS.values() if name_or_file in book.names()]
         return known[0] if known else GENERATORS

@@ -16,6 +16,7 @@ from analyst.recipes.mechanisms import OF_OTHERS, mechanism_config, mechanism_na
 from analyst.recipes.schema import OptimizerConfig, SessionConfig, TrainingConfig
 
 if TYPE_CHECKING:
+    from analyst.chains.recipe import ChainRecipe
     from analyst.recipes.books import AnyRecipe
 
 _TYPES: Final = {
@@ -23,6 +24,7 @@ _TYPES: Final = {
     "number": "number",
     "string": "text",
     "boolean": "true or false",
+    "object": "keys with values",
 }
 _BOUNDS: Final = {
     "minimum": "at least",
@@ -74,10 +76,17 @@ def keys_by_section() -> dict[str, list[str]]:
     return {section: list(keys) for section, keys in found.items()}
 
 
-def recipe_keys(recipe: AnyRecipe) -> list[RecipeKey]:
+def recipe_keys(recipe: AnyRecipe | ChainRecipe) -> list[RecipeKey]:
     """Return the keys that one recipe has or may have, in the order of its sections."""
-    sections = [one.name for one in fields(recipe) if one.name != "about"]
-    return [key for name in sections for key in _keys_of(name, type(getattr(recipe, name)))]
+    sections = sections_of(recipe).items()
+    return [key for name, section in sections for key in _keys_of(name, type(section))]
+
+
+def sections_of(recipe: AnyRecipe | ChainRecipe) -> dict[str, Any]:
+    """Return the sections of a recipe by name, and the stages of a chain after its own."""
+    found = {one.name: getattr(recipe, one.name) for one in fields(recipe) if one.name != "about"}
+    stages: dict[str, Any] = found.pop("stage", {})
+    return found | stages
 
 
 def _keys_of(section: str, config: type) -> Iterator[RecipeKey]:

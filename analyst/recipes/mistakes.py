@@ -32,6 +32,7 @@ _WORDS: Final = {
     "less_than_equal": "must be at most {le}",
 }
 _UNKNOWN: Final = frozenset({"unexpected_keyword_argument", "extra_forbidden"})
+_STAGES: Final = "stage"
 _MOST_NAMED: Final = 3
 _NEARLY_ALIKE: Final = 0.8
 _LEAST_BEGUN: Final = 3  # letters of a key that name it
@@ -42,14 +43,18 @@ def explain(error: ValidationError, table: Mapping[str, Any], schema: Mapping[st
 
     Args:
         error: Of validating the recipe.
-        table: The recipe.
+        table: The recipe; the stages of a chain count as sections.
         schema: The JSON schema of such recipes.
     """
+    stages = table.get(_STAGES) if _STAGES in schema["properties"] else None
+    table = {**table, **stages} if isinstance(stages, Mapping) else table
     kinds = {name: part.get("kind") for name, part in table.items() if isinstance(part, Mapping)}
-    known = _keys(schema, kinds)
+    known = _keys(schema, kinds, stages if isinstance(stages, Mapping) else ())
     problems: dict[str, list[str]] = {}
     for item in error.errors(include_url=False):
         section, *rest = [str(part) for part in item["loc"]] or [""]
+        if section == _STAGES and rest and stages is not None:
+            section, *rest = rest
         if rest and rest[0] == kinds.get(section):  # pydantic puts the kind into the path
             del rest[0]
         path = ".".join([section, *rest[:1]])
@@ -116,11 +121,15 @@ def _number(value: object) -> str:
     return f"{value:.12g}" if isinstance(value, int | float) else str(value)
 
 
-def _keys(schema: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the keys of each section, of which some depend on its kind."""
-    definitions = schema["$defs"]
+def _keys(
+    schema: Mapping[str, Any], kinds: Mapping[str, Any], stages: Iterable[str]
+) -> dict[str, list[str]]:
+    """Return the keys of each section and stage, of which some depend on its kind."""
+    definitions, rules = schema["$defs"], dict(schema["properties"])
+    if stage := rules.pop(_STAGES, None):
+        rules |= dict.fromkeys(stages, stage["additionalProperties"])
     found = {}
-    for section, rule in schema["properties"].items():
+    for section, rule in rules.items():
         choices = rule.get("discriminator", {}).get("mapping", {})
         chosen = choices.get(kinds.get(section), rule.get("$ref", ""))
         definition = definitions.get(chosen.rpartition("/")[2], {})

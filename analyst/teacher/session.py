@@ -41,7 +41,7 @@ from analyst.training.checkpoint import (
 from analyst.training.loop import Asker, Observer, Outcome, Stop, StopAsked, Update
 from analyst.training.progress import Progress
 from analyst.training.run_files import Outputs, Trained
-from analyst.training.run_source import FeatureRun, RunSource
+from analyst.training.run_source import FeatureRun, RunSource, TeacherRun
 from analyst.training.session import carry_through
 from analyst.training.state import Ema, half_cosine
 
@@ -113,7 +113,7 @@ class TeacherState:
 
 
 def start_teacher(
-    curator: RunSource[FeatureRun], recipe: TeacherRecipe, options: TeacherOptions
+    curator: RunSource[TeacherRun], recipe: TeacherRecipe, options: TeacherOptions
 ) -> Outcome:
     """Learn the source, open a new run and follow its gradients.
 
@@ -124,7 +124,7 @@ def start_teacher(
     check_no_run(options.out)
     facts = curator.describe(recipe.training.dataset)
     dataset = facts.image()
-    model, randomness = _built(recipe, image_shape(dataset))
+    model, randomness = build_teacher(recipe, image_shape(dataset))
     _learn(model, recipe, options, image_shape(dataset), randomness)  # before anything is charged
     state = TeacherState.of(model, recipe)
     mechanism = recipe.mechanism
@@ -139,7 +139,7 @@ def start_teacher(
     return _follow(state, run, recipe, outputs, options)
 
 
-def resume_teacher(curator: RunSource[FeatureRun], options: TeacherOptions) -> Outcome:
+def resume_teacher(curator: RunSource[TeacherRun], options: TeacherOptions) -> Outcome:
     """Go on with the run of an output directory.
 
     Returns:
@@ -153,11 +153,13 @@ def resume_teacher(curator: RunSource[FeatureRun], options: TeacherOptions) -> O
     if manifest.finished:
         options.progress.say(f"run {manifest.run_id} is finished; there is nothing to resume")
         return Outcome.COMPLETED
-    state = TeacherState.of(_built(recipe, image_shape(manifest.dataset))[0], recipe)
+    state = TeacherState.of(build_teacher(recipe, image_shape(manifest.dataset))[0], recipe)
     with must_fit_recipe(options.out):
         state.load(tensors)
     state.num_updates = manifest.num_updates
     run = curator.resume_run(manifest.run_id)
+    if recipe.mechanism.asks == "class-sums":  # all ask the same, so lost answers can be had again
+        run.go_back(manifest.next_step)
     outputs = _outputs(state, recipe, manifest.dataset, run, options)
     outputs.resumed(manifest.next_step)
     return _follow(state, run, recipe, outputs, options)
@@ -172,7 +174,7 @@ def load_teacher(out: Path) -> Teacher:
     tensors, manifest = read_run(out)
     recipe = _recipe_in(out, manifest)
     shape = image_shape(manifest.dataset)
-    model, _ = _built(recipe, shape)
+    model, _ = build_teacher(recipe, shape)
     with must_fit_recipe(out):
         load_module(model, tensors, part="model")
         load_module(model.linear, tensors, part="ema")
@@ -180,7 +182,10 @@ def load_teacher(out: Path) -> Teacher:
     if recipe.mechanism.asks == "class-sums":
         if not manifest.num_updates:
             message = f"the run in {out} has no class sums yet"
-            raise CheckpointError(message, "Add --resume to 'teacher train' to go on with it.")
+            remedy = "Add --resume to 'teacher train' to go on with it."
+            if manifest.finished:
+                remedy = "All its answers were lost after they were charged: train another one."
+            raise CheckpointError(message, remedy)
         noise = recipe.mechanism.noise_multiplier / math.sqrt(manifest.num_updates)
         means_KR = _class_means(tensors["moved"] / manifest.num_updates, noise)
     return Teacher(model=model.eval(), means_KR=means_KR, shape=shape, run_id=manifest.run_id)
@@ -205,7 +210,9 @@ def _class_means(sums_KV: Tensor, noise_multiplier: float) -> Tensor:
     return sums_KV[:, :-1] / counts_K1.clamp_min(max(1.0, 2 * noise_multiplier))
 
 
-def _built(recipe: TeacherRecipe, shape: ImageShape) -> tuple[TeacherClassifier, torch.Generator]:
+def build_teacher(
+    recipe: TeacherRecipe, shape: ImageShape
+) -> tuple[TeacherClassifier, torch.Generator]:
     """Return a new teacher.
 
     Raises:

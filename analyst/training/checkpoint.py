@@ -212,7 +212,8 @@ def read_run(out: Path, *, num_updates: int | None = None) -> tuple[dict[str, Te
     store = checkpoint_store(out)
     if not store.exists():
         message = f"there is no run in {out}"
-        raise CheckpointError(message, "Give the --out of the command that trained.")
+        remedy = "Give the --out of the command that trained; of a chain, the folder of a stage."
+        raise CheckpointError(message, remedy)
     return store.load(num_updates)
 
 

@@ -17,6 +17,7 @@ from analyst.new_file import new_file
 MIN_TILE = 48  # pixels of a tile's longer side, at least
 BORDER = 4
 _BACKGROUND = 96  # neither ink nor paper
+_DRAWABLE = frozenset({1, 3})
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -26,6 +27,11 @@ def to_pixels(images_NCHW: Tensor) -> Pixels:
     scaled = ((images_NCHW.detach().cpu().clamp(-1, 1) + 1) * 127.5).round()
     pixels: Pixels = scaled.numpy().astype(np.uint8)
     return pixels
+
+
+def is_drawable(channels: int) -> bool:
+    """Return whether images of so many channels are grey or coloured pictures."""
+    return channels in _DRAWABLE
 
 
 def make_grid(pixels_NCHW: Pixels, columns: int) -> Pixels:
@@ -42,7 +48,7 @@ def make_grid(pixels_NCHW: Pixels, columns: int) -> Pixels:
         ValueError: If there is no image or the channels are neither 1 nor 3.
     """
     count, channels, height, width = pixels_NCHW.shape
-    if not count or channels not in {1, 3}:
+    if not count or not is_drawable(channels):
         msg = f"a grid needs images of 1 or 3 channels, not {pixels_NCHW.shape}"
         raise ValueError(msg)
     scale = max(1, -(-MIN_TILE // max(height, width)))

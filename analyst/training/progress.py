@@ -47,6 +47,8 @@ class Progress:
     def update(self, position: Position) -> None:
         """Note a step, and write the line if it is time or the run is complete."""
         now = self._clock()
+        if self._recent and position.step <= self._recent[-1][1]:  # another run has begun
+            self._recent.clear()
         self._recent.append((now, position.step))
         due = self._last_written is None or now - self._last_written >= self._interval
         if due or position.step >= position.num_steps:

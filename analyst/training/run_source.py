@@ -64,19 +64,27 @@ class FeatureRun(OpenRun, Protocol):
         ...
 
 
-class VotingRun(OpenRun, Protocol):
+class AgainRun(OpenRun, Protocol):
+    """A run of one curator, which keeps its last answers for a while."""
+
+    def go_back(self, step: int) -> None:
+        """Ask next for an earlier step again, as long as its answer is kept."""
+        ...
+
+
+class TeacherRun(FeatureRun, AgainRun, Protocol):
+    """A run of a mechanism on features that may be asked again."""
+
+
+class VotingRun(AgainRun, Protocol):
     """A run whose mechanism counts the records that are nearest to each candidate."""
 
     def votes(self, images: Tensor, labels: Tensor, num_candidates: int) -> Tensor:
         """Return releasable counts [num_candidates]."""
         ...
 
-    def votes_again(self, step: int, images: Tensor, labels: Tensor, num_candidates: int) -> Tensor:
-        """Return the counts of a step that was asked before."""
-        ...
 
-
-class AnyRun(ImageRun, FeatureRun, VotingRun, Protocol):
+class AnyRun(ImageRun, TeacherRun, VotingRun, Protocol):
     """A run of any kind of mechanism: only the curator knows of which."""
 
 
@@ -115,6 +123,18 @@ class RunSource(Protocol[_Run]):
 
 class Curator(RunSource[AnyRun], Protocol):
     """One curator as an analyst sees it."""
+
+    def open_run(
+        self,
+        dataset: str,
+        mechanism: str,
+        parameters: dict[str, Any],
+        *,
+        num_steps: int,
+        idempotency_key: str | None = None,
+    ) -> AnyRun:
+        """Reserve the whole cost of a run and return it; the same key opens and pays it once."""
+        ...
 
     def datasets(self) -> Sequence[DatasetFacts]:
         """Return the data sets that this analyst may use."""

@@ -28,6 +28,7 @@ from analyst.training.checkpoint import (
     must_fit_recipe,
     read_run,
 )
+from analyst.training.grid import is_drawable
 from analyst.training.guided import Guide, GuidedRun
 from analyst.training.loop import Outcome, Stop, train
 from analyst.training.progress import Progress
@@ -217,7 +218,10 @@ class _Session:
         progress: Progress,
     ) -> None:
         self._state, self._recipe, self._run, self._progress = state, recipe, run, progress
-        self._grids = SampleGrids(out, state, recipe)
+        channels = image_shape(dataset).channels
+        self._grids = SampleGrids(out, state, recipe) if is_drawable(channels) else None
+        if self._grids is None:
+            progress.say(f"no sample grids: images of {channels} channels are no pictures")
         trained = Trained(
             tensors=partial(state_tensors, state),
             num_updates=lambda: state.num_updates,
@@ -240,10 +244,11 @@ class _Session:
             asked = GuidedRun(run, guide, self._recipe.training.guidance)
 
         def work() -> Outcome:
-            if state.num_updates == 0:
+            if self._grids is not None and state.num_updates == 0:
                 self._grids.save(0)  # what the steps are to improve
             outcome = train(state, asked, self._recipe, observer=self.outputs, stop=stop)
-            self._grids.save(run.next_step - 1)
+            if self._grids is not None:
+                self._grids.save(run.next_step - 1)
             return outcome
 
         outcome = carry_through(self.outputs, run, self._progress, work)

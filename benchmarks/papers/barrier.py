@@ -65,8 +65,13 @@ def facts_for(work: Work, recipe: Recipe, data: DataSet) -> DatasetFacts:
     return data.facts(recipe.training.dataset, declared)
 
 
-def calibrated_noise(recipe: Recipe, facts: DatasetFacts) -> float:
+def calibrated_noise(recipe: Recipe, facts: DatasetFacts, *, num_in_turn: int = 1) -> float:
     """Return the least noise, within 1e-4, with which the budget affords the recipe's steps.
+
+    Args:
+        recipe: Of a run.
+        facts: Of the data set.
+        num_in_turn: Curators that are asked in turn, each with a budget of its own.
 
     Raises:
         ValueError: If the recipe takes all steps that there are.
@@ -74,7 +79,7 @@ def calibrated_noise(recipe: Recipe, facts: DatasetFacts) -> float:
     if recipe.training.steps == "all":
         msg = "noise is calibrated to a number of steps, not to 'all'"
         raise ValueError(msg)
-    steps = recipe.training.steps if recipe.mechanism.pays_per_step else 1
+    steps = -(-recipe.training.steps // num_in_turn) if recipe.mechanism.pays_per_step else 1
     (mechanism,) = (one for one in MECHANISMS if one.name == recipe.mechanism.wire_name)
     parameters, rule = recipe.mechanism.parameters(facts), BudgetRule.register(facts.budget)
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.papers import accounted, adaptation, gs_wgan, loop, real, trained
+from benchmarks.papers import accounted, adaptation, gs_wgan, loop, quality, real, trained
 from benchmarks.papers.catalogue import Cell, Size, Table
 from benchmarks.papers.rows import (
     COMMITTED,
@@ -42,6 +42,7 @@ KINDS: Mapping[str, Callable[[Work], Measured]] = {
     "claim": accounted.make_claim,
     "gs-wgan": gs_wgan.make,
     "loop": loop.make,
+    "quality": quality.make,
     "real": real.make,
     "trained": trained.make,
 }

@@ -48,7 +48,9 @@ def make(work: Work) -> Measured:
     data = read_data(recipe.training.dataset, work.data, size=work.settings.get("size"))
     facts = facts_for(work, recipe, data)
     if work.settings.get("calibrated", False):
-        changes[_NOISE] = calibrated_noise(recipe, facts)
+        in_turn = work.settings.get("combine") == "round-robin"
+        num_in_turn = work.settings["curators"] if in_turn else 1
+        changes[_NOISE] = calibrated_noise(recipe, facts, num_in_turn=num_in_turn)
     folders = _curators(work, recipe, data)
     seconds = _train(work, recipe, changes, folders)
     synthetic = pictures_of(data, _sampled(work, work.folder / "synthetic.npz"))
@@ -85,7 +87,7 @@ def _curators(work: Work, recipe: Recipe, data: DataSet) -> tuple[CuratorFolder,
     count, flipped = work.settings.get("curators", 1), work.settings.get("flipped", 0)
     folders = []
     for number in range(count):
-        part = _part(data, number, count)
+        part = part_of(data, number, count)
         if number < flipped:
             images = LabelledImages(data.max_level - part.private.images, part.private.labels)
             part = replace(part, private=images)
@@ -94,10 +96,12 @@ def _curators(work: Work, recipe: Recipe, data: DataSet) -> tuple[CuratorFolder,
     return tuple(folders)
 
 
-def _part(data: DataSet, number: int, count: int) -> DataSet:
+def part_of(data: DataSet, number: int, count: int) -> DataSet:
+    """Return the part of one of `count` curators; all of it for one."""
     if count == 1:
         return data
-    mine = np.arange(len(data.private.labels)) % count == number
+    places = np.random.default_rng(0).permutation(len(data.private.labels))
+    mine = places % count == number  # labels may come in turn, so parts are drawn
     images = LabelledImages(data.private.images[mine], data.private.labels[mine])
     size = len(images.labels)
     return replace(data, private=images, nominal_size=size, max_size=round(size * 7 / 6))
@@ -111,7 +115,7 @@ def _train(
     Raises:
         OutOfTimeError: If time is over and what is unfinished is not to be measured.
     """
-    with _timed(work.folder) as done:
+    with timed(work.folder) as done:
         if not done.exists():
             try:
                 _sessions(work, recipe, changes, folders)
@@ -150,7 +154,7 @@ def _sessions(
 
 
 @contextmanager
-def _timed(folder: Path) -> Iterator[Path]:
+def timed(folder: Path) -> Iterator[Path]:
     """Add the seconds of the block to a file.
 
     Yields:

@@ -79,6 +79,23 @@ class Cost:
             return Cost.zero()
         return Cost(tuple([None if unit is None else unit * times for unit in self.units]))
 
+    def over(self, share: float) -> Cost:
+        """Return the least cost of which so large a share is at least this one, at each order.
+
+        Args:
+            share: Above 0 and at most 1.
+
+        Raises:
+            ValueError: If it is not.
+        """
+        if not 0 < share <= 1:
+            msg = "a share is above 0 and at most 1"
+            raise ValueError(msg)
+        part = Fraction(share)
+        return Cost(
+            tuple([None if unit is None else math.ceil(unit / part) for unit in self.units])
+        )
+
     def minus(self, other: Cost) -> Cost:
         """Return what is left when `other` is taken away; an infinite order stays infinite.
 

@@ -47,6 +47,7 @@ def noise_for(
     num_steps: int,
     epsilon: float,
     *,
+    share: float = 1.0,
     guess: float = 1.0,
 ) -> float:
     """Return the least noise multiplier, to four digits, that keeps steps within an epsilon.
@@ -56,22 +57,26 @@ def noise_for(
         parse: The mechanism with a noise multiplier.
         num_steps: Declared steps.
         epsilon: The data set's total may reach it.
+        share: Of what is left up to there, the part that the steps may cost.
         guess: Where to look first.
 
     Raises:
         MalformedRequest: If `epsilon` is not a budget, or no noise that the mechanism takes is
             enough.
     """
-    target = allowance.target(epsilon)
+    target, own = allowance.target(epsilon), allowance.share
 
     def enough(noise_multiplier: float) -> bool:
         try:
             price = Price.of(parse(noise_multiplier))
         except MalformedRequest:  # so much noise that the mechanism does not take it
             return True
-        if not target.admits(allowance.reserved + price.times(num_steps)):
+        cost = price.times(num_steps).over(share)
+        if not target.admits(allowance.reserved + cost):
             return False
-        return allowance.by_policy(price, allowance.by_share(price, num_steps)) >= num_steps
+        if own is not None and not own.rule.admits(own.reserved + cost):
+            return False
+        return allowance.by_policy(price, num_steps) >= num_steps
 
     try:
         least = least_noise_near(guess, enough, tolerance=_TOLERANCE, most=MOST)

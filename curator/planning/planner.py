@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Final
 
+from curator.accounting.cost import Cost
 from curator.accounting.epsilon_alone import pld_epsilon
 from curator.accounting.event_text import event_from_text
 from curator.accounting.events.base import PrivacyEvent
@@ -26,12 +28,25 @@ from curator.service.fair_turns import InTurn, working_for
 from curator.service.limits import Limits
 from curator.service.steward_policy import StewardPolicy
 
+MOST_BEFORE: Final = 50
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedRun:
+    """A run that nobody has opened."""
+
+    mechanism: str
+    parameters_json: str
+    num_steps: int
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlanRequest:
     """Steps ask for epsilon, an epsilon for steps, both for noise, neither for all that is left.
 
-    `alone` also asks for the run's own epsilon, which takes seconds; `points` for a table.
+    `alone` also asks for the run's own epsilon, which takes seconds; `points` for a table. All is
+    told as if the runs of `before` had been opened. A noise may be asked for a `share` of what is
+    left up to the epsilon, so that runs which follow have the rest.
     """
 
     dataset: str
@@ -42,6 +57,8 @@ class PlanRequest:
     alone: bool = True
     axis: Axis = Axis.STEPS
     points: int = 0
+    share: float = 1.0
+    before: tuple[PlannedRun, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,6 +114,7 @@ class Planner:
         most, sound = self.limits.max_open_runs, self.in_service(facts.name)
         allowance = Allowance.of(self.ledger, facts, caller, most, policy, in_service=sound)
         _check(request)
+        allowance = allowance.after(_cost_before(request, facts))
 
         def parse(noise_multiplier: float) -> ServedMechanism:
             text = with_noise(request.parameters_json, noise_multiplier)
@@ -105,7 +123,8 @@ class Planner:
         solved = request.num_steps is not None and request.epsilon is not None
         if request.num_steps is not None and request.epsilon is not None:
             check_policy(parse(1.0), facts)
-            mechanism = parse(noise_for(allowance, parse, request.num_steps, request.epsilon))
+            steps, epsilon = request.num_steps, request.epsilon
+            mechanism = parse(noise_for(allowance, parse, steps, epsilon, share=request.share))
         else:
             mechanism = parse_mechanism(request.mechanism, request.parameters_json, facts.space)
         check_policy(mechanism, facts)
@@ -172,11 +191,30 @@ def _check(request: PlanRequest) -> None:
     if not 0 <= request.points <= MOST_POINTS:
         msg = f"points: at most {MOST_POINTS}"
         raise MalformedRequest(msg, "points")
+    if not 0 < request.share <= 1:
+        msg = "noise.share: above 0 and at most 1"
+        raise MalformedRequest(msg, "noise.share")
+    if len(request.before) > MOST_BEFORE:
+        msg = f"before: at most {MOST_BEFORE} runs"
+        raise MalformedRequest(msg, "before")
+    counts = [("before.num_steps", one.num_steps) for one in request.before]
     if request.num_steps is not None:
+        counts.append(("num_steps", request.num_steps))
+    for name, count in counts:
         try:
-            check_num_steps(request.num_steps)
+            check_num_steps(count)
         except ValueError as error:
-            raise MalformedRequest(str(error), "num_steps") from None
+            raise MalformedRequest(str(error), name) from None
+
+
+def _cost_before(request: PlanRequest, facts: DatasetFacts) -> Cost:
+    """Return what the runs cost that are to be opened before."""
+    total = Cost.zero()
+    for run in request.before:
+        mechanism = parse_mechanism(run.mechanism, run.parameters_json, facts.space)
+        check_policy(mechanism, facts)
+        total += Price.of(mechanism).times(run.num_steps)
+    return total
 
 
 def _steps(allowance: Allowance, price: Price, request: PlanRequest) -> int:

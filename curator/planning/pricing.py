@@ -94,6 +94,12 @@ class Allowance:
             is_over=state.status.is_final,
         )
 
+    def after(self, cost: Cost) -> Self:
+        """Return the same after runs of the caller that reserve so much more."""
+        own = self.share
+        own = None if own is None else replace(own, reserved=own.reserved + cost)
+        return replace(self, reserved=self.reserved + cost, share=own)
+
     def allow(self, mechanism: ServedMechanism) -> bool:
         """Return whether the steward's policy allows a mechanism with its parameters."""
         try:

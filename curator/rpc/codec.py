@@ -13,7 +13,7 @@ import torch
 from curator.errors import MalformedRequest
 from curator.ledger.ledger import NOTHING, Account, RunState, RunStatus, Statement
 from curator.mechanisms.catalogue import mechanism_names, parameter_schema
-from curator.planning.planner import Plan, PlanRequest
+from curator.planning.planner import Plan, PlannedRun, PlanRequest
 from curator.planning.table import Axis
 from curator.privacy.batches import Samples
 from curator.privacy.facts import DatasetFacts
@@ -202,6 +202,15 @@ def decode_plan_request(request: run_pb2.PlanRunRequest) -> PlanRequest:
         alone=not request.without_alone,
         axis=_AXES.get(request.table.axis, Axis.STEPS),
         points=request.table.points,
+        share=1.0 if noise is None else noise.share or 1.0,
+        before=tuple(
+            PlannedRun(
+                mechanism=one.choice.mechanism,
+                parameters_json=one.choice.parameters,
+                num_steps=one.num_steps,
+            )
+            for one in request.before
+        ),
     )
 
 

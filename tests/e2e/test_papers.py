@@ -120,3 +120,24 @@ def _processes_of(folder: Path) -> list[str]:
             words = entry.read_bytes().decode(errors="replace").replace("\0", " ")
             found += [words] if str(folder) in words else []
     return found
+
+
+def test_a_chain_is_measured_at_its_budget(tmp_path: Path) -> None:
+    """The deep classifier's choice is counted beside the ledger, never in it."""
+    small = {
+        "first.mechanism.num_features": 40, "first.generator.width": 8, "first.samples": 60,
+        "first.training.steps": 4, "sums.mechanism.num_features": 8, "sums.source.epochs": 1,
+        "second.training.steps": 2, "second.samples": 60, "second.members": 1,
+    }  # fmt: skip
+    command = ["benchmarks.quality", "make", "two-stage-digits", "--budgets", "2", "--seeds", "0"]
+    command += ["--classifiers", "logistic", "--deep-epochs", "1", "--deep-width", "1"]
+    command += [word for key, value in small.items() for word in ("--set", f"{key}={value}")]
+    done = forks.run([*command, "--out", str(tmp_path)], timeout=250)
+    assert done.returncode == 0, done.stderr
+    (row,) = _rows(tmp_path)
+    assert 1.95 < row["epsilon"] <= 2.0
+    assert row["epsilon"] < row["details"]["deep_epsilon"] <= 1.01 * row["epsilon"] + 1e-6
+    assert set(row["values"]) == {"logistic", "deep"}
+    assert list(row["details"]["parts"]) == ["first", "sums"]
+    assert row["settings"]["delta"] == 9.57e-5
+    assert row["details"]["count"] == 60

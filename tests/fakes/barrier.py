@@ -20,7 +20,6 @@ from analyst.errors import (
     BudgetExhausted,
     BudgetNumbers,
     RequestRefused,
-    StepLost,
 )
 from analyst.facts import (
     Budget,
@@ -208,7 +207,13 @@ class FakeBarrier:
         )
 
     def open_run(
-        self, dataset: str, mechanism: str, parameters: dict[str, Any], *, num_steps: int
+        self,
+        dataset: str,
+        mechanism: str,
+        parameters: dict[str, Any],
+        *,
+        num_steps: int,
+        idempotency_key: str | None = None,
     ) -> FakeRun:
         budget = self.budget(dataset)
         if num_steps > budget.remaining:
@@ -278,9 +283,8 @@ class FakeRun:
         far = gradient.square().sum(dim=(1, 2, 3)).reshape(num_candidates, -1).mean(dim=1)
         return 10 * (-far / far.mean()).exp()
 
-    def votes_again(self, step: int, images: Tensor, labels: Tensor, num_candidates: int) -> Tensor:
-        """Answers are not kept here."""
-        raise make_error(StepLost)
+    def go_back(self, step: int) -> None:
+        self.next_step = min(step, self.next_step)
 
     def backward(self, images: Tensor, labels: Tensor) -> None:
         torch.autograd.backward([images], [self.gradient(images.detach(), labels)])

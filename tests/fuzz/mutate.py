@@ -80,7 +80,10 @@ class Mutator:
             case "DescribeDataset" | "GetBudget":
                 return METHODS[method](dataset="digits")
             case "PlanRun":
-                return run_pb2.PlanRunRequest(dataset="digits", choice=choice, num_steps=2)
+                before = [run_pb2.PlannedRun(choice=choice, num_steps=3)]
+                return run_pb2.PlanRunRequest(
+                    dataset="digits", choice=choice, num_steps=2, before=before
+                )
             case "OpenRun":
                 return run_pb2.OpenRunRequest(
                     dataset="digits", choice=choice, num_steps=10**6, idempotency_key=run_id

@@ -16,41 +16,43 @@ _sym_db = _symbol_database.Default()
 from protos.weir.v1 import budget_pb2 as protos_dot_weir_dot_v1_dot_budget__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18protos/weir/v1/run.proto\x12\x07weir.v1\x1a\x1bprotos/weir/v1/budget.proto\"8\n\x0fMechanismChoice\x12\x11\n\tmechanism\x18\x01 \x01(\t\x12\x12\n\nparameters\x18\x02 \x01(\t\"\xde\x01\n\x0ePlanRunRequest\x12\x0f\n\x07\x64\x61taset\x18\x01 \x01(\t\x12(\n\x06\x63hoice\x18\x02 \x01(\x0b\x32\x18.weir.v1.MechanismChoice\x12\x13\n\tnum_steps\x18\x03 \x01(\x04H\x00\x12\x11\n\x07\x65psilon\x18\x04 \x01(\x01H\x00\x12%\n\x05noise\x18\x05 \x01(\x0b\x32\x14.weir.v1.NoiseTargetH\x00\x12\x15\n\rwithout_alone\x18\x06 \x01(\x08\x12!\n\x05table\x18\x07 \x01(\x0b\x32\x12.weir.v1.PlanTableB\x08\n\x06target\"1\n\x0bNoiseTarget\x12\x11\n\tnum_steps\x18\x01 \x01(\x04\x12\x0f\n\x07\x65psilon\x18\x02 \x01(\x01\"<\n\tPlanTable\x12\x1f\n\x04\x61xis\x18\x01 \x01(\x0e\x32\x11.weir.v1.PlanAxis\x12\x0e\n\x06points\x18\x02 \x01(\r\"]\n\tPlanPoint\x12\x18\n\x10noise_multiplier\x18\x01 \x01(\x01\x12\x11\n\tnum_steps\x18\x02 \x01(\x04\x12\x15\n\repsilon_after\x18\x03 \x01(\x01\x12\x0c\n\x04\x66its\x18\x04 \x01(\x08\"\xe7\x01\n\x04Plan\x12\x11\n\tnum_steps\x18\x01 \x01(\x04\x12\x18\n\x10\x61\x66\x66ordable_steps\x18\x02 \x01(\x04\x12\x15\n\repsilon_after\x18\x03 \x01(\x01\x12\x15\n\repsilon_alone\x18\x04 \x01(\x01\x12\x0c\n\x04\x66its\x18\x05 \x01(\x08\x12(\n\x06\x62udget\x18\x06 \x01(\x0b\x32\x18.weir.v1.BudgetStatement\x12\x18\n\x10noise_multiplier\x18\x07 \x01(\x01\x12\"\n\x06points\x18\x08 \x03(\x0b\x32\x12.weir.v1.PlanPoint\x12\x0e\n\x06\x61\x64vice\x18\t \x03(\t\"w\n\x0eOpenRunRequest\x12\x0f\n\x07\x64\x61taset\x18\x01 \x01(\t\x12(\n\x06\x63hoice\x18\x02 \x01(\x0b\x32\x18.weir.v1.MechanismChoice\x12\x11\n\tnum_steps\x18\x03 \x01(\x04\x12\x17\n\x0fidempotency_key\x18\x04 \x01(\t\"\"\n\x10ResumeRunRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\"!\n\x0f\x43loseRunRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\"\x9c\x02\n\x08RunState\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x64\x61taset\x18\x02 \x01(\t\x12(\n\x06\x63hoice\x18\x03 \x01(\x0b\x32\x18.weir.v1.MechanismChoice\x12\"\n\x06status\x18\x04 \x01(\x0e\x32\x12.weir.v1.RunStatus\x12\x11\n\tnum_steps\x18\x05 \x01(\x04\x12\x11\n\tnext_step\x18\x06 \x01(\x04\x12\x12\n\nused_steps\x18\x07 \x01(\x04\x12\x14\n\x0c\x63lose_reason\x18\x08 \x01(\t\x12(\n\x06\x62udget\x18\t \x01(\x0b\x32\x18.weir.v1.BudgetStatement\x12\x13\n\x0b\x63\x65rtificate\x18\n \x01(\t\x12\x12\n\npart_bytes\x18\x0b \x01(\x04\"$\n\x0fListRunsRequest\x12\x11\n\topen_only\x18\x01 \x01(\x08\"\xed\x01\n\nRunSummary\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x64\x61taset\x18\x02 \x01(\t\x12\x0f\n\x07\x61nalyst\x18\x03 \x01(\t\x12\x11\n\tmechanism\x18\x04 \x01(\t\x12\"\n\x06status\x18\x05 \x01(\x0e\x32\x12.weir.v1.RunStatus\x12\x11\n\tnum_steps\x18\x06 \x01(\x04\x12\x12\n\nused_steps\x18\x07 \x01(\x04\x12\x14\n\x0c\x63lose_reason\x18\x08 \x01(\t\x12\x11\n\topened_at\x18\t \x01(\t\x12\x11\n\tclosed_at\x18\n \x01(\t\x12\x13\n\x0bone_release\x18\x0b \x01(\x08\"K\n\x10ListRunsResponse\x12!\n\x04runs\x18\x01 \x03(\x0b\x32\x13.weir.v1.RunSummary\x12\x14\n\x0cnum_left_out\x18\x02 \x01(\x04*f\n\x08PlanAxis\x12\x19\n\x15PLAN_AXIS_UNSPECIFIED\x10\x00\x12\x13\n\x0fPLAN_AXIS_STEPS\x10\x01\x12\x15\n\x11PLAN_AXIS_EPSILON\x10\x02\x12\x13\n\x0fPLAN_AXIS_NOISE\x10\x03*S\n\tRunStatus\x12\x1a\n\x16RUN_STATUS_UNSPECIFIED\x10\x00\x12\x13\n\x0fRUN_STATUS_OPEN\x10\x01\x12\x15\n\x11RUN_STATUS_CLOSED\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18protos/weir/v1/run.proto\x12\x07weir.v1\x1a\x1bprotos/weir/v1/budget.proto\"8\n\x0fMechanismChoice\x12\x11\n\tmechanism\x18\x01 \x01(\t\x12\x12\n\nparameters\x18\x02 \x01(\t\"\x83\x02\n\x0ePlanRunRequest\x12\x0f\n\x07\x64\x61taset\x18\x01 \x01(\t\x12(\n\x06\x63hoice\x18\x02 \x01(\x0b\x32\x18.weir.v1.MechanismChoice\x12\x13\n\tnum_steps\x18\x03 \x01(\x04H\x00\x12\x11\n\x07\x65psilon\x18\x04 \x01(\x01H\x00\x12%\n\x05noise\x18\x05 \x01(\x0b\x32\x14.weir.v1.NoiseTargetH\x00\x12\x15\n\rwithout_alone\x18\x06 \x01(\x08\x12!\n\x05table\x18\x07 \x01(\x0b\x32\x12.weir.v1.PlanTable\x12#\n\x06\x62\x65\x66ore\x18\x08 \x03(\x0b\x32\x13.weir.v1.PlannedRunB\x08\n\x06target\"I\n\nPlannedRun\x12(\n\x06\x63hoice\x18\x01 \x01(\x0b\x32\x18.weir.v1.MechanismChoice\x12\x11\n\tnum_steps\x18\x02 \x01(\x04\"@\n\x0bNoiseTarget\x12\x11\n\tnum_steps\x18\x01 \x01(\x04\x12\x0f\n\x07\x65psilon\x18\x02 \x01(\x01\x12\r\n\x05share\x18\x03 \x01(\x01\"<\n\tPlanTable\x12\x1f\n\x04\x61xis\x18\x01 \x01(\x0e\x32\x11.weir.v1.PlanAxis\x12\x0e\n\x06points\x18\x02 \x01(\r\"]\n\tPlanPoint\x12\x18\n\x10noise_multiplier\x18\x01 \x01(\x01\x12\x11\n\tnum_steps\x18\x02 \x01(\x04\x12\x15\n\repsilon_after\x18\x03 \x01(\x01\x12\x0c\n\x04\x66its\x18\x04 \x01(\x08\"\xe7\x01\n\x04Plan\x12\x11\n\tnum_steps\x18\x01 \x01(\x04\x12\x18\n\x10\x61\x66\x66ordable_steps\x18\x02 \x01(\x04\x12\x15\n\repsilon_after\x18\x03 \x01(\x01\x12\x15\n\repsilon_alone\x18\x04 \x01(\x01\x12\x0c\n\x04\x66its\x18\x05 \x01(\x08\x12(\n\x06\x62udget\x18\x06 \x01(\x0b\x32\x18.weir.v1.BudgetStatement\x12\x18\n\x10noise_multiplier\x18\x07 \x01(\x01\x12\"\n\x06points\x18\x08 \x03(\x0b\x32\x12.weir.v1.PlanPoint\x12\x0e\n\x06\x61\x64vice\x18\t \x03(\t\"w\n\x0eOpenRunRequest\x12\x0f\n\x07\x64\x61taset\x18\x01 \x01(\t\x12(\n\x06\x63hoice\x18\x02 \x01(\x0b\x32\x18.weir.v1.MechanismChoice\x12\x11\n\tnum_steps\x18\x03 \x01(\x04\x12\x17\n\x0fidempotency_key\x18\x04 \x01(\t\"\"\n\x10ResumeRunRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\"!\n\x0f\x43loseRunRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\t\"\x9c\x02\n\x08RunState\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x64\x61taset\x18\x02 \x01(\t\x12(\n\x06\x63hoice\x18\x03 \x01(\x0b\x32\x18.weir.v1.MechanismChoice\x12\"\n\x06status\x18\x04 \x01(\x0e\x32\x12.weir.v1.RunStatus\x12\x11\n\tnum_steps\x18\x05 \x01(\x04\x12\x11\n\tnext_step\x18\x06 \x01(\x04\x12\x12\n\nused_steps\x18\x07 \x01(\x04\x12\x14\n\x0c\x63lose_reason\x18\x08 \x01(\t\x12(\n\x06\x62udget\x18\t \x01(\x0b\x32\x18.weir.v1.BudgetStatement\x12\x13\n\x0b\x63\x65rtificate\x18\n \x01(\t\x12\x12\n\npart_bytes\x18\x0b \x01(\x04\"$\n\x0fListRunsRequest\x12\x11\n\topen_only\x18\x01 \x01(\x08\"\xed\x01\n\nRunSummary\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07\x64\x61taset\x18\x02 \x01(\t\x12\x0f\n\x07\x61nalyst\x18\x03 \x01(\t\x12\x11\n\tmechanism\x18\x04 \x01(\t\x12\"\n\x06status\x18\x05 \x01(\x0e\x32\x12.weir.v1.RunStatus\x12\x11\n\tnum_steps\x18\x06 \x01(\x04\x12\x12\n\nused_steps\x18\x07 \x01(\x04\x12\x14\n\x0c\x63lose_reason\x18\x08 \x01(\t\x12\x11\n\topened_at\x18\t \x01(\t\x12\x11\n\tclosed_at\x18\n \x01(\t\x12\x13\n\x0bone_release\x18\x0b \x01(\x08\"K\n\x10ListRunsResponse\x12!\n\x04runs\x18\x01 \x03(\x0b\x32\x13.weir.v1.RunSummary\x12\x14\n\x0cnum_left_out\x18\x02 \x01(\x04*f\n\x08PlanAxis\x12\x19\n\x15PLAN_AXIS_UNSPECIFIED\x10\x00\x12\x13\n\x0fPLAN_AXIS_STEPS\x10\x01\x12\x15\n\x11PLAN_AXIS_EPSILON\x10\x02\x12\x13\n\x0fPLAN_AXIS_NOISE\x10\x03*S\n\tRunStatus\x12\x1a\n\x16RUN_STATUS_UNSPECIFIED\x10\x00\x12\x13\n\x0fRUN_STATUS_OPEN\x10\x01\x12\x15\n\x11RUN_STATUS_CLOSED\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.weir.v1.run_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_PLANAXIS']._serialized_start=1625
-  _globals['_PLANAXIS']._serialized_end=1727
-  _globals['_RUNSTATUS']._serialized_start=1729
-  _globals['_RUNSTATUS']._serialized_end=1812
+  _globals['_PLANAXIS']._serialized_start=1752
+  _globals['_PLANAXIS']._serialized_end=1854
+  _globals['_RUNSTATUS']._serialized_start=1856
+  _globals['_RUNSTATUS']._serialized_end=1939
   _globals['_MECHANISMCHOICE']._serialized_start=66
   _globals['_MECHANISMCHOICE']._serialized_end=122
   _globals['_PLANRUNREQUEST']._serialized_start=125
-  _globals['_PLANRUNREQUEST']._serialized_end=347
-  _globals['_NOISETARGET']._serialized_start=349
-  _globals['_NOISETARGET']._serialized_end=398
-  _globals['_PLANTABLE']._serialized_start=400
-  _globals['_PLANTABLE']._serialized_end=460
-  _globals['_PLANPOINT']._serialized_start=462
-  _globals['_PLANPOINT']._serialized_end=555
-  _globals['_PLAN']._serialized_start=558
-  _globals['_PLAN']._serialized_end=789
-  _globals['_OPENRUNREQUEST']._serialized_start=791
-  _globals['_OPENRUNREQUEST']._serialized_end=910
-  _globals['_RESUMERUNREQUEST']._serialized_start=912
-  _globals['_RESUMERUNREQUEST']._serialized_end=946
-  _globals['_CLOSERUNREQUEST']._serialized_start=948
-  _globals['_CLOSERUNREQUEST']._serialized_end=981
-  _globals['_RUNSTATE']._serialized_start=984
-  _globals['_RUNSTATE']._serialized_end=1268
-  _globals['_LISTRUNSREQUEST']._serialized_start=1270
-  _globals['_LISTRUNSREQUEST']._serialized_end=1306
-  _globals['_RUNSUMMARY']._serialized_start=1309
-  _globals['_RUNSUMMARY']._serialized_end=1546
-  _globals['_LISTRUNSRESPONSE']._serialized_start=1548
-  _globals['_LISTRUNSRESPONSE']._serialized_end=1623
+  _globals['_PLANRUNREQUEST']._serialized_end=384
+  _globals['_PLANNEDRUN']._serialized_start=386
+  _globals['_PLANNEDRUN']._serialized_end=459
+  _globals['_NOISETARGET']._serialized_start=461
+  _globals['_NOISETARGET']._serialized_end=525
+  _globals['_PLANTABLE']._serialized_start=527
+  _globals['_PLANTABLE']._serialized_end=587
+  _globals['_PLANPOINT']._serialized_start=589
+  _globals['_PLANPOINT']._serialized_end=682
+  _globals['_PLAN']._serialized_start=685
+  _globals['_PLAN']._serialized_end=916
+  _globals['_OPENRUNREQUEST']._serialized_start=918
+  _globals['_OPENRUNREQUEST']._serialized_end=1037
+  _globals['_RESUMERUNREQUEST']._serialized_start=1039
+  _globals['_RESUMERUNREQUEST']._serialized_end=1073
+  _globals['_CLOSERUNREQUEST']._serialized_start=1075
+  _globals['_CLOSERUNREQUEST']._serialized_end=1108
+  _globals['_RUNSTATE']._serialized_start=1111
+  _globals['_RUNSTATE']._serialized_end=1395
+  _globals['_LISTRUNSREQUEST']._serialized_start=1397
+  _globals['_LISTRUNSREQUEST']._serialized_end=1433
+  _globals['_RUNSUMMARY']._serialized_start=1436
+  _globals['_RUNSUMMARY']._serialized_end=1673
+  _globals['_LISTRUNSRESPONSE']._serialized_start=1675
+  _globals['_LISTRUNSRESPONSE']._serialized_end=1750
 # @@protoc_insertion_point(module_scope)

@@ -94,6 +94,7 @@ class PlanRunRequest(_message.Message):
     NOISE_FIELD_NUMBER: _builtins.int
     WITHOUT_ALONE_FIELD_NUMBER: _builtins.int
     TABLE_FIELD_NUMBER: _builtins.int
+    BEFORE_FIELD_NUMBER: _builtins.int
     dataset: _builtins.str
     num_steps: _builtins.int
     """The cost of this many steps."""
@@ -111,6 +112,10 @@ class PlanRunRequest(_message.Message):
     def table(self) -> Global___PlanTable:
         """Ask for a table around the answer, and for what the plan wastes."""
 
+    @_builtins.property
+    def before(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedRun]:
+        """Runs that are to be opened before, at most 50: all is told as if they had reserved their cost."""
+
     def __init__(
         self,
         *,
@@ -121,16 +126,42 @@ class PlanRunRequest(_message.Message):
         noise: Global___NoiseTarget | None = ...,
         without_alone: _builtins.bool = ...,
         table: Global___PlanTable | None = ...,
+        before: _abc.Iterable[Global___PlannedRun] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["choice", b"choice", "epsilon", b"epsilon", "noise", b"noise", "num_steps", b"num_steps", "table", b"table", "target", b"target"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["choice", b"choice", "dataset", b"dataset", "epsilon", b"epsilon", "noise", b"noise", "num_steps", b"num_steps", "table", b"table", "target", b"target", "without_alone", b"without_alone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["before", b"before", "choice", b"choice", "dataset", b"dataset", "epsilon", b"epsilon", "noise", b"noise", "num_steps", b"num_steps", "table", b"table", "target", b"target", "without_alone", b"without_alone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_target: _TypeAlias = _typing.Literal["num_steps", "epsilon", "noise"]  # noqa: Y015
     _WhichOneofArgType_target: _TypeAlias = _typing.Literal["target", b"target"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_target) -> _WhichOneofReturnType_target | None: ...
 
 Global___PlanRunRequest: _TypeAlias = PlanRunRequest  # noqa: Y015
+
+@_typing.final
+class PlannedRun(_message.Message):
+    """A run that nobody has opened."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHOICE_FIELD_NUMBER: _builtins.int
+    NUM_STEPS_FIELD_NUMBER: _builtins.int
+    num_steps: _builtins.int
+    @_builtins.property
+    def choice(self) -> Global___MechanismChoice: ...
+    def __init__(
+        self,
+        *,
+        choice: Global___MechanismChoice | None = ...,
+        num_steps: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["choice", b"choice"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["choice", b"choice", "num_steps", b"num_steps"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlannedRun: _TypeAlias = PlannedRun  # noqa: Y015
 
 @_typing.final
 class NoiseTarget(_message.Message):
@@ -140,17 +171,21 @@ class NoiseTarget(_message.Message):
 
     NUM_STEPS_FIELD_NUMBER: _builtins.int
     EPSILON_FIELD_NUMBER: _builtins.int
+    SHARE_FIELD_NUMBER: _builtins.int
     num_steps: _builtins.int
     epsilon: _builtins.float
+    share: _builtins.float
+    """Leave room: the run may take this share of what reaches the epsilon, above 0; 0 or 1 is all."""
     def __init__(
         self,
         *,
         num_steps: _builtins.int = ...,
         epsilon: _builtins.float = ...,
+        share: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["epsilon", b"epsilon", "num_steps", b"num_steps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epsilon", b"epsilon", "num_steps", b"num_steps", "share", b"share"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -91,6 +91,17 @@ def test_progress_on_a_terminal_rewrites_one_line() -> None:
     assert max(map(len, re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "\n", text).split("\n"))) <= 80
 
 
+def test_the_rate_of_a_run_is_its_own() -> None:
+    """The runs of a chain are told by one progress."""
+    now = [0.0]
+    progress = Progress(io.StringIO(), clock=lambda: now[0])
+    for step, seconds in ((399, 1.0), (400, 1.0), (1, 1.0), (2, 0.25), (3, 0.25)):
+        now[0] += seconds
+        progress.update(_position(step))
+        assert progress.steps_per_s() >= 0
+    assert progress.steps_per_s() == 4.0
+
+
 def test_a_quiet_progress_writes_problems_only() -> None:
     stream = Terminal()
     progress = Progress(stream, quiet=True)

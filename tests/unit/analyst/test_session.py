@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from analyst.cli import ExitCode, main
 from analyst.errors import CheckpointError, CuratorUnreachable, RecipeError, RunClosed, StepLost
 from analyst.facts import Share
 from analyst.recipes import Recipe
@@ -50,6 +51,23 @@ def test_training_converges_to_the_templates(
     assert first.read_bytes() != last.read_bytes()
     assert barrier.accounts["run-0"].closed
     assert templates(barrier.dataset).shape == (10, 1, 8, 8)
+
+
+def test_codes_are_trained_without_grids(
+    tmp_path: Path,
+    small_recipe: MakeRecipe,
+    screen: io.StringIO,
+    progress: Progress,
+    make_stop: MakeStop,
+) -> None:
+    barrier = FakeBarrier(FakeDataset(channels=32, height=4, width=4))
+    recipe = small_recipe(training__steps=2, session__sample_every=1)
+    result = run_session(barrier, recipe, SessionOptions(out=tmp_path), progress, make_stop())
+    assert result.outcome is Outcome.COMPLETED
+    assert not (tmp_path / "samples").exists()
+    assert "no sample grids: images of 32 channels" in screen.getvalue()
+    code = main(["sample", "--out-of", str(tmp_path), "--count", "10", "--out", "codes.png"])
+    assert code == ExitCode.FILES
 
 
 def test_what_all_steps_cost_is_told_before_the_first(

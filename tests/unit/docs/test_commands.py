@@ -21,6 +21,7 @@ READ_ONLY = {
     "how-to/score-candidates.md": "needs several runs: tests/e2e/test_score.py has them",
     "how-to/several-curators.md": "needs two curators: tests/e2e/test_federation.py has them",
     "how-to/teach-on-synthetic-images.md": "trains two stages: tests/e2e/test_teacher.py does",
+    "how-to/train-in-stages.md": "trains three stages: tests/e2e/test_chain.py does",
     "reference/exit-codes.md": "writes into a home directory: tests/unit/cli prints the same",
 }
 """Pages whose commands are matched against the commands only, and which test does the rest."""

@@ -23,7 +23,10 @@ from analyst.errors import (
     BadBatch,
     BarrierClosed,
     CuratorUnreachable,
+    RequestRefused,
+    RunClosed,
     StepConflict,
+    StepLost,
     StepsInterrupted,
 )
 from analyst.facts import DatasetFacts
@@ -277,3 +280,40 @@ def test_facts_are_short_to_look_at() -> None:
     schema = json.dumps({"description": "x" * 5000})
     message.mechanisms.add(mechanism="dp-sinkhorn", parameters_schema=schema)
     assert len(repr(messages.dataset_facts(message))) < 600
+
+
+class TestGoingBack:
+    """An answer that was not read is asked for again with the very same question."""
+
+    def test_a_kept_answer_is_had_again_and_the_run_goes_on_after_it(self) -> None:
+        connection, run = new_run()
+        for value in (0.1, 0.2, 0.2):
+            run.gradient(batch(value), LABELS)
+        run.go_back(2)
+        assert run.next_step == 2
+        run.gradient(batch(0.2), LABELS)
+        assert (run.next_step, connection.used) == (3, 3)  # nothing more was charged
+        run.go_back(9)
+        assert run.next_step == 3
+
+    @pytest.mark.parametrize("kind", [StepLost, RunClosed])
+    def test_where_it_is_kept_no_longer_the_ledger_says_what_is_next(
+        self, kind: type[RequestRefused]
+    ) -> None:
+        connection, run = new_run()
+        run.num_steps = 2
+        for value in (0.1, 0.2):
+            run.gradient(batch(value), LABELS)
+        told: list[int] = []
+
+        def refuse(request: release_pb2.StepRequest) -> release_pb2.StepResponse:
+            told.append(request.step)
+            refusal = RunClosed if request.step > connection.used else kind
+            raise refusal("GONE", "no answer is kept", remedy="go on")
+
+        connection.answer = refuse  # type: ignore[method-assign]
+        run.go_back(1)
+        with pytest.raises(RunClosed):
+            run.gradient(batch(0.1), LABELS)
+        assert run.next_step == 3
+        assert told == ([1] if kind is RunClosed else [1, 3])

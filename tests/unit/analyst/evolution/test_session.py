@@ -54,8 +54,8 @@ class FakeRun:
         light = images.mean(dim=(1, 2, 3)).reshape(num_candidates, -1).mean(dim=1)
         return 1000 * (light.double() + 1) ** 4
 
-    def votes_again(self, step: int, images: Tensor, labels: Tensor, num_candidates: int) -> Tensor:
-        raise make_error(StepLost)
+    def go_back(self, step: int) -> None:
+        self.next_step = min(step, self.next_step)
 
     def close(self) -> None:
         return
@@ -158,6 +158,8 @@ def test_votes_are_not_lost_where_the_next_candidates_could_not_be_made(
         with pytest.raises(RecipeError, match="vary returned"):
             follow(evolution, state, run, observer=Watch(), stop=Stop())
     assert (state.num_updates, run.next_step) == (1, 2)
+    assert not evolution.is_bred(state)  # a resumed run makes them first
+    evolution.breed(state)
     follow(evolution, state, run, observer=Watch(), stop=Stop())
     assert not torch.equal(run.asked[0][1], run.asked[1][1])
     assert state.num_updates == 2

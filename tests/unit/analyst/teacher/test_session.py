@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,13 @@ from analyst.teacher.session import (
     TeacherState,
     _class_means,
     follow,
+    resume_teacher,
     start_teacher,
 )
+from analyst.training.checkpoint import checkpoint_store
 from analyst.training.loop import Outcome
 from analyst.training.progress import Progress
-from tests.fakes.adaptation import Stop, Watch, write_digits
+from tests.fakes.adaptation import Stop, StopAfter, Watch, write_digits
 from tests.fakes.barrier import FakeBarrier, make_error
 
 SHAPE = ImageShape(channels=1, height=8, width=8, num_classes=10)
@@ -182,3 +185,24 @@ def test_a_source_that_was_not_learned_is_noticed_before_a_run_is_opened(tmp_pat
     with pytest.raises(RecipeError, match=r"did not converge.*source.lr"):
         start_teacher(barrier, recipe(source__epochs=3, source__lr=1e4), options)
     assert barrier.opened == []
+
+
+def test_sums_whose_answers_were_lost_are_asked_again(tmp_path: Path) -> None:
+    """The process ends after an answer came and before it was kept."""
+    barrier = FakeBarrier(noise_std=0.25)
+    made = recipe(
+        mechanism__asks="class-sums", mechanism__clip_norm=1.0, training__steps=3,
+        session__checkpoint_every=2, source__epochs=0,
+    )  # fmt: skip
+    options = TeacherOptions(
+        out=tmp_path / "run", source=None, progress=Progress(io.StringIO()), stop=StopAfter(2)
+    )
+    assert start_teacher(barrier, made, options) is Outcome.STOPPED
+    run = barrier.resume_run("run-0")
+    run.feature_gradient(torch.zeros(10, 131), b"")  # charged, and read by nobody
+    options = replace(options, stop=Stop())
+    assert resume_teacher(barrier, options) is Outcome.COMPLETED
+    tensors, manifest = checkpoint_store(tmp_path / "run").load()
+    assert (manifest.num_updates, barrier.accounts["run-0"].used) == (3, 3)
+    assert torch.equal(tensors["moved"], torch.full((10, 131), -0.75))
+    assert [step for step, _ in barrier.asked] == [1, 2, 3, 3]

@@ -77,6 +77,23 @@ def test_other_text_is_refused(item: object) -> None:
         Cost.from_json([item] * len(ORDERS))
 
 
+@pytest.mark.parametrize("share", [1.0, 0.5, 1 / 3, 0.9999, 1e-9])
+def test_a_share_of_what_it_is_over_is_never_less(share: float) -> None:
+    cost = event_cost(GaussianEvent(noise_multiplier=1.1)) + INFINITE
+    over = cost.over(share)
+    for unit, larger in zip(cost.units, over.units, strict=True):
+        if unit is None or larger is None:
+            assert unit is larger is None
+        else:
+            assert (larger - 1) * Fraction(share) < unit <= larger * Fraction(share)
+
+
+@pytest.mark.parametrize("share", [0.0, -1.0, 1.5, math.nan])
+def test_what_is_no_share_is_refused(share: float) -> None:
+    with pytest.raises(ValueError, match="a share"):
+        ONE.over(share)
+
+
 def test_a_gaussian_costs_its_divergence_rounded_up() -> None:
     for alpha, unit in zip(
         ORDERS, event_cost(GaussianEvent(noise_multiplier=1.1)).units, strict=True

@@ -12,7 +12,7 @@ from curator.errors import MalformedRequest, PolicyRefused
 from curator.ledger.entries import PolicySet, ShareSet, StatusSet
 from curator.ledger.ledger import DatasetStatus
 from curator.planning.noise import MOST, with_noise
-from curator.planning.planner import Plan, PlanRequest
+from curator.planning.planner import MOST_BEFORE, Plan, PlannedRun, PlanRequest
 from curator.planning.table import MOST_POINTS, Axis
 from curator.service.caller import Caller
 from curator.service.open_run import RunRequest, open_run
@@ -158,6 +158,72 @@ class TestNoise:
     def test_it_is_never_beyond_what_the_lattice_holds(self, ctx: Service) -> None:
         found = plan(ctx, num_steps=10**6, epsilon=9.0)
         assert found.noise_multiplier < MOST
+
+
+def run_of(kind: str, noise: float, num_steps: int) -> PlannedRun:
+    text = json.dumps(PARAMETERS[kind] | {"noise_multiplier": noise})
+    return PlannedRun(mechanism=kind, parameters_json=text, num_steps=num_steps)
+
+
+class TestRunsBefore:
+    """Runs that are planned together are told as the ledger counts them one after the other."""
+
+    def test_what_it_says_is_what_is_charged_after_them(self, ctx: Service) -> None:
+        noise = plan(ctx, "mean-embedding", num_steps=1, epsilon=8.0, share=0.5).noise_multiplier
+        release = run_of("mean-embedding", noise, 1)
+        found = plan(ctx, num_steps=40, epsilon=8.0, before=(release,))
+        for key, kind, changed, steps in (
+            ("a", "mean-embedding", noise, 1),
+            ("b", "gs-wgan-mean", found.noise_multiplier, 40),
+        ):
+            asked = run_of(kind, changed, steps)
+            request = RunRequest(
+                dataset=NAME, mechanism=kind, parameters_json=asked.parameters_json,
+                num_steps=steps, idempotency_key=key * 16,
+            )  # fmt: skip
+            open_run(ctx, ALICE, request)
+        assert ctx.runs.ledger.statement(NAME).reserved_epsilon == found.epsilon_after
+        assert 7.98 < found.epsilon_after <= 8.0
+
+    def test_half_of_what_is_left_is_the_noise_of_two(self, ctx: Service) -> None:
+        """A Gaussian release that may cost half has noise sqrt(2) times as large."""
+        whole = plan(ctx, "mean-embedding", num_steps=1, epsilon=4.0).noise_multiplier
+        half = plan(ctx, "mean-embedding", num_steps=1, epsilon=4.0, share=0.5).noise_multiplier
+        assert half == pytest.approx(whole * 2**0.5, rel=1e-3)
+        rest = plan(
+            ctx, "mean-embedding", num_steps=1, epsilon=4.0,
+            before=(run_of("mean-embedding", half, 1),),
+        ).noise_multiplier  # fmt: skip
+        assert rest == pytest.approx(half, rel=2e-3)
+
+    def test_the_share_of_an_analyst_is_kept_by_all_of_them(self, ctx: Service) -> None:
+        decide(ctx.runs, ShareSet(dataset=NAME, analyst="alice", epsilon=2.0))
+        asked: dict[str, Any] = {"num_steps": 1, "epsilon": 9.0}
+        whole = plan(ctx, "mean-embedding", **asked).noise_multiplier
+        half = plan(ctx, "mean-embedding", **asked, share=0.5).noise_multiplier
+        assert half == pytest.approx(whole * 2**0.5, rel=1e-3)
+        before = (run_of("mean-embedding", half, 1),)
+        rest = plan(ctx, "mean-embedding", **asked, before=before).noise_multiplier
+        assert rest == pytest.approx(half, rel=2e-3)
+        assert not plan(
+            ctx, "mean-embedding", num_steps=1, before=(run_of("mean-embedding", whole, 1),),
+            changes={"noise_multiplier": whole},
+        ).fits  # fmt: skip
+
+    @pytest.mark.parametrize("share", [0.0, -0.5, 1.5, float("nan")])
+    def test_a_share_that_is_none_is_refused(self, ctx: Service, share: float) -> None:
+        with pytest.raises(MalformedRequest, match="share"):
+            plan(ctx, num_steps=1, epsilon=1.0, share=share)
+
+    def test_bad_ones_are_refused(self, ctx: Service) -> None:
+        good = run_of("mean-embedding", 3.0, 1)
+        with pytest.raises(MalformedRequest, match=f"at most {MOST_BEFORE}"):
+            plan(ctx, num_steps=1, before=(good,) * (MOST_BEFORE + 1))
+        with pytest.raises(MalformedRequest) as refused:
+            plan(ctx, num_steps=1, before=(replace(good, num_steps=0),))
+        assert refused.value.field == "before.num_steps"
+        with pytest.raises(MalformedRequest):
+            plan(ctx, num_steps=1, before=(replace(good, parameters_json="{}"),))
 
 
 class TestTable:

@@ -1,0 +1,1 @@
+"""Chains: several releases under one budget, each trained on what the ones before it gave."""
