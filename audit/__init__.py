@@ -25,4 +25,6 @@ TARGETS = (
     "linear-teacher",
     "mean-embedding",
     "pate-gan",
+    "score",
+    "votes",
 )

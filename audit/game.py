@@ -40,6 +40,7 @@ class Attack:
         self._target = target
         self._trials = trials
         self._samples = target.samples(pair)
+        self._num_candidates = target.open().requirements().answer_numbers
         self._statistic = statistic_of(target, pair)
 
     def scores(self, records: Records, noise: NoiseSource, progress: Progress) -> Scores:
@@ -101,10 +102,13 @@ class Attack:
     def _answer(self, run: Run) -> Vector:
         """Return the numbers of one answer, exactly: they are asked for in float64."""
         rows, labels = self._samples.images_ND.double(), self._samples.labels_N
-        if self._samples.weights:
+        images = rows.reshape(-1, 1, SIDE, SIDE) if not self._samples.weights else rows
+        if self._num_candidates is not None:
+            gradient = run.votes(images, labels, self._num_candidates)
+        elif self._samples.weights:
             gradient = run.feature_gradient(rows, self._samples.weights)
         else:
-            gradient = run.gradient(rows.reshape(-1, 1, SIDE, SIDE), labels)
+            gradient = run.gradient(images, labels)
         return gradient.numpy().ravel()
 
 

@@ -20,6 +20,7 @@ from curator.sanitizer.lattice import LATTICE_STD
 
 _MECHANISMS: Final = "curator.mechanisms."
 _NOISE_STD: Final = {
+    "release_choices": FINE_STD,
     "release_class_sums": LATTICE_STD,
     "release_clipped": LATTICE_STD,
     "release_critic_mean": FINE_STD,

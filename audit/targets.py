@@ -37,6 +37,7 @@ _TURNING_SEED_OF_ROUNDS = 54  # the same, where others learn between two steps o
 _MUCH_NOISE = 1000.0  # that part says next to nothing, and costs as much
 _INSIDE = 0.999  # a row on the sphere has no slope along itself
 _ROWS_OF_FEATURES = 8
+_NUM_CLASSES = 2
 
 _SAMPLED: Final = {"sampling_rate": 1.0, "capacity": CAPACITY}
 _BOUNDED: Final = {"max_size": MAX_RECORDS, "max_records_per_unit": 1}
@@ -170,6 +171,30 @@ def _map_of_zeros(pair: Pair, num_rows: int | None) -> Samples:
     return Samples(images_ND=zeros, labels_N=labels, weights=save({}))
 
 
+def _network_of_zeros(pair: Pair, num_rows: int | None) -> Samples:
+    """Return a classifier that calls every record the first class, which all canaries have."""
+    del pair
+    shape = FeatureShape(
+        architecture="mlp-features",
+        channels=1,
+        height=SIDE,
+        width=SIDE,
+        max_level=255,
+        num_features=_NUM_CLASSES,
+    )
+    weights = save({name: torch.zeros(size) for name, size in shape.sizes.items()})
+    labels = torch.zeros(num_rows or 1, dtype=torch.int64)
+    return Samples(images_ND=torch.zeros(len(labels), 1), labels_N=labels, weights=weights)
+
+
+def _dark_and_light(pair: Pair, num_rows: int | None) -> Samples:
+    """Return two candidates of the first class, black and white."""
+    del pair
+    images = torch.ones((num_rows or 2, SIDE * SIDE))
+    images[0] = -1.0
+    return Samples(images_ND=images, labels_N=torch.zeros(len(images), dtype=torch.int64))
+
+
 _TARGETS: Final[Mapping[str, Callable[[str, float], Target]]] = {
     # extractors have learnt once
     "adversarial-dp-sinkhorn": _of(
@@ -256,5 +281,17 @@ _TARGETS: Final[Mapping[str, Callable[[str, float], Target]]] = {
         {"student": "mlp", "student_width": 3, "student_seed": 1, "student_batch": 1},
         {"student_steps": 1, "student_learning_rate": 1e-6, "pool_steps": 1, "residual": 10.0},
         parts="num_teachers",
+    ),
+    # every record is right, so that one more is always one more
+    "score": _of(
+        _BOUNDED,
+        {"architecture": "mlp-features", "counts": "total"},
+        sends=_network_of_zeros,
+    ),
+    # all canaries are of one class, and of two candidates one is nearer to what is light
+    "votes": _of(
+        _BOUNDED,
+        {"num_candidates": 2, "images_per_candidate": 1, "features": "pixels"},
+        sends=_dark_and_light,
     ),
 }

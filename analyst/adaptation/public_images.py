@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
 from analyst.errors import ImageFileError
-from analyst.evaluation.image_file import load_images
+from analyst.evaluation.image_file import LabelledImages, load_images
 from analyst.generators.generator import ImageShape
 
 _READ_AT_ONCE = 4096
@@ -50,12 +50,28 @@ def read_public(
     Raises:
         ImageFileError: If the file cannot be read, has other channels, or has other classes.
     """
-    data = load_images(path, part=part)
+    return public_of(load_images(path, part=part), shape, name=str(path), resized=resized)
+
+
+def public_of(
+    data: LabelledImages, shape: ImageShape, *, name: str, resized: bool = True
+) -> PublicImages:
+    """Return labelled images as a network takes them.
+
+    Args:
+        data: Bytes and labels.
+        shape: Of the target.
+        name: Of where they come from.
+        resized: Whether they are brought to the target's size, bilinearly with antialiasing.
+
+    Raises:
+        ImageFileError: If they have other channels or classes, or there is none.
+    """
     if data.images.shape[1] != shape.channels or not len(data.images):
-        message = f"{path} has {len(data.images)} images of {data.images.shape[1]} channels"
+        message = f"{name} has {len(data.images)} images of {data.images.shape[1]} channels"
         raise ImageFileError(message, f"Give images with {shape.channels} channels.")
     if data.labels.min() < 0 or data.labels.max() >= shape.num_classes:
-        message = f"{path} has labels from {data.labels.min()} to {data.labels.max()}"
+        message = f"{name} has labels from {data.labels.min()} to {data.labels.max()}"
         raise ImageFileError(message, f"Give labels from 0 to {shape.num_classes - 1}.")
     digest = hashlib.sha256(repr(data.images.shape).encode())
     digest.update(data.images.tobytes())

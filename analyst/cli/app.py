@@ -17,9 +17,11 @@ from analyst.cli import (
     certificate,
     embedding,
     evaluate,
+    evolve,
     plan,
     recipes,
     runs,
+    score,
     synthetic,
     teacher,
     train,
@@ -78,6 +80,8 @@ for part in (
     embedding,
     adapt,
     teacher,
+    score,
+    evolve,
     recipes,
 ):
     app.add_typer(part.app)

@@ -178,6 +178,30 @@ class Run:
         request = encode_feature_step(self.run_id, self.next_step, features, weights)
         return decode_gradient(self._first_answer([request]), features)
 
+    def votes(self, images: Tensor, labels: Tensor, num_candidates: int) -> Tensor:
+        """Return the released votes for candidates, as the next step.
+
+        It is retried like `gradient`.
+
+        Args:
+            images: (N, channels, height, width) in [-1, 1], as many of each candidate in a row.
+            labels: (N), class numbers.
+            num_candidates: How many there are.
+
+        Returns:
+            float64 counts (num_candidates), exact; noise makes them fractions, and some negative.
+
+        Raises:
+            RunClosed: If the declared steps are used.
+            CuratorUnreachable: If nothing answers within the run's patience.
+            RequestRefused: If the curator says that the images are wrong.
+            StepLost: If the curator contradicts itself about the next step.
+            StepOutOfOrder: The same.
+        """
+        request = encode_step(self.run_id, self.next_step, images, labels)
+        counts = torch.empty(num_candidates, dtype=torch.float64)
+        return decode_gradient(self._first_answer([request]), counts)
+
     def gradients(
         self, batches: Iterable[tuple[Tensor, Tensor]], *, depth: int
     ) -> Iterator[tuple[Tensor, Tensor]]:

@@ -9,9 +9,11 @@ import numpy as np
 import torch
 
 from analyst.evaluation.image_file import LabelledImages
+from analyst.evolution.session import sample_evolved
 from analyst.generators.generator import build_generator
 from analyst.generators.sampling import generate
 from analyst.recipes import recipe_from_dict
+from analyst.recipes.mechanisms import VOTES
 from analyst.training.checkpoint import image_shape, must_fit_recipe, read_run
 from analyst.training.grid import to_pixels
 from analyst.training.state import load_generator
@@ -42,6 +44,8 @@ def sample_run(
         Bytes [N, C, H, W], labels [N], the names of the data set's classes, and the run.
     """
     tensors, manifest = read_run(directory, num_updates=step)
+    if manifest.recipe.get("mechanism", {}).get("kind") == VOTES:
+        return sample_evolved(directory, count, seed=seed, step=step)
     recipe = recipe_from_dict(manifest.recipe, origin=f"the recipe in {directory}")
     shape = image_shape(manifest.dataset)
     randomness = torch.Generator().manual_seed(seed)

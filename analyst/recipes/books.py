@@ -8,21 +8,30 @@ from typing import Any, Final, TypeAlias
 from analyst.adaptation.recipe import ADAPTATIONS, AdaptationRecipe
 from analyst.chains.recipe import CHAINS, is_chain
 from analyst.errors import RecipeError
+from analyst.evolution.recipe import EVOLUTIONS, EvolutionRecipe
 from analyst.recipes.load import GENERATORS, RecipeBook, table_of
-from analyst.recipes.mechanisms import ADAPTATION, TEACHER
+from analyst.recipes.mechanisms import ADAPTATION, SCORE, TEACHER, VOTES
 from analyst.recipes.schema import Recipe
+from analyst.score.recipe import SCORES, ScoreRecipe
 from analyst.teacher.recipe import TEACHERS, TeacherRecipe
 
-AnyRecipe: TypeAlias = Recipe | AdaptationRecipe | TeacherRecipe
+AnyRecipe: TypeAlias = Recipe | AdaptationRecipe | TeacherRecipe | ScoreRecipe | EvolutionRecipe
 
 BOOKS: Final[Mapping[str, RecipeBook[Any]]] = {
     "train": GENERATORS,
     "adapt train": ADAPTATIONS,
     "teacher train": TEACHERS,
+    "score": SCORES,
+    "evolve": EVOLUTIONS,
 }
 """By the command that takes them."""
 
-_OF_MECHANISMS: Final[Mapping[str, RecipeBook[Any]]] = {ADAPTATION: ADAPTATIONS, TEACHER: TEACHERS}
+_OF_MECHANISMS: Final[Mapping[str, RecipeBook[Any]]] = {
+    ADAPTATION: ADAPTATIONS,
+    TEACHER: TEACHERS,
+    SCORE: SCORES,
+    VOTES: EVOLUTIONS,
+}
 
 
 def book_of(name_or_file: str) -> RecipeBook[Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import TypeAdapter
 
 from analyst.generators.configs import GENERATOR_CONFIGS
-from analyst.recipes.mechanisms import OF_CLASSIFIERS, mechanism_config, mechanism_names
+from analyst.recipes.mechanisms import OF_OTHERS, mechanism_config, mechanism_names
 from analyst.recipes.schema import OptimizerConfig, SessionConfig, TrainingConfig
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class RecipeKey:
 
 def all_keys() -> list[RecipeKey]:
     """Return the keys of all mechanisms and generators of `analyst train`; many more than once."""
-    names = (name for name in mechanism_names() if name not in OF_CLASSIFIERS)
+    names = (name for name in mechanism_names() if name not in OF_OTHERS)
     sections: dict[str, Sequence[type]] = {
         "mechanism": [mechanism_config(name) for name in names],
         "generator": GENERATOR_CONFIGS,

@@ -37,8 +37,10 @@ if TYPE_CHECKING:
 
 ADAPTATION: Final = "dp-swd-features"
 TEACHER: Final = "linear-teacher"
-OF_CLASSIFIERS: Final = (ADAPTATION, TEACHER)
-"""The mechanisms that are asked about features, so that no generator is trained by them."""
+SCORE: Final = "score"
+VOTES: Final = "votes"
+OF_OTHERS: Final = (ADAPTATION, TEACHER, SCORE, VOTES)
+"""The mechanisms by which no generator is trained: commands of their own ask them."""
 
 _EACH_SHARD = "every step asks a network of each shard, which hold all records; it is charged"
 _FRESH_SAMPLE = "every step reads a fresh private sample and is charged"
@@ -96,6 +98,13 @@ _MECHANISMS: Final[Mapping[str, _Mechanism]] = {
         cost=_ONE_RELEASE, pays_per_step=False, defaults={"num_features": 0, "bandwidths": ()}
     ),
     "pate-gan": _Mechanism(cost=_EACH_SHARD),
+    "score": _Mechanism(
+        cost="every step counts the records that a classifier gets right, and is charged"
+    ),
+    "votes": _Mechanism(
+        cost="every step asks each record for the nearest of {num_candidates} candidates, and is "
+        "charged"
+    ),
 }
 
 
@@ -272,11 +281,13 @@ if TYPE_CHECKING:
     GeneratorMechanism: TypeAlias = MechanismConfig
     AdaptationMechanism: TypeAlias = MechanismConfig
     TeacherMechanism: TypeAlias = MechanismConfig
+    ScoreMechanism: TypeAlias = MechanismConfig
+    VotesMechanism: TypeAlias = MechanismConfig
 else:
     GeneratorMechanism = Annotated[
         reduce(
             or_,
-            (mechanism_config(one) for one in mechanism_names() if one not in OF_CLASSIFIERS),
+            (mechanism_config(one) for one in mechanism_names() if one not in OF_OTHERS),
         ),
         Field(discriminator="kind"),
     ]
@@ -284,3 +295,5 @@ else:
 
     AdaptationMechanism = mechanism_config(ADAPTATION)
     TeacherMechanism = mechanism_config(TEACHER)
+    ScoreMechanism = mechanism_config(SCORE)
+    VotesMechanism = mechanism_config(VOTES)

@@ -8,6 +8,7 @@ Shapes: N rows, C channels, H height, W width, F features, K classes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, cast, final, get_args
 
 import torch
@@ -18,7 +19,7 @@ from analyst.adaptation.networks import Architecture, Extractor, build_extractor
 from analyst.adaptation.public_images import PublicImages
 from analyst.embedding.scattering import num_coefficients, scattering
 from analyst.generators.generator import ImageShape, initialise
-from analyst.teacher.recipe import TeacherRecipe
+from analyst.teacher.recipe import SourceConfig, TeacherRecipe
 from analyst.training.state import half_cosine
 
 LARGEST_WEIGHT: Final = 4096.0
@@ -121,17 +122,36 @@ def learn_source(
         source: The images.
         randomness: Of the batches.
     """
-    network = [] if model.extractor is None else [*model.extractor.parameters()]
-    optimizer = torch.optim.Adam(network or model.linear.parameters())
-    if network:
-        optimizer.add_param_group({"params": [*model.linear.parameters()]})
-    size = min(recipe.source.batch, len(source.labels_N))
-    num_updates = recipe.source.epochs * (len(source.labels_N) // size)
+    paces: list[tuple[nn.Module, float]] = [(model.linear, _PACE_OF_MAP)]
+    if model.extractor is not None:
+        paces.append((model.extractor, 1.0))
+    fit(model, recipe.source, source, randomness, paces=paces)
+
+
+def fit(
+    model: nn.Module,
+    config: SourceConfig,
+    source: PublicImages,
+    randomness: torch.Generator,
+    *,
+    paces: Sequence[tuple[nn.Module, float]],
+) -> None:
+    """Train a classifier by its cross-entropy on labelled images that are public, or synthetic.
+
+    Args:
+        model: In place; maps images to scores.
+        config: How long, and how.
+        source: The images.
+        randomness: Of the batches.
+        paces: The parts that learn, with what the learning rate of each is multiplied by.
+    """
+    optimizer = torch.optim.Adam([{"params": [*part.parameters()]} for part, _ in paces])
+    size = min(config.batch, len(source.labels_N))
+    num_updates = config.epochs * (len(source.labels_N) // size)
     for update in range(num_updates):
-        rate = recipe.source.lr * half_cosine(update / num_updates)
-        for group in optimizer.param_groups:
-            group["lr"] = rate
-        optimizer.param_groups[-1]["lr"] = rate * _PACE_OF_MAP
+        rate = config.lr * half_cosine(update / num_updates)
+        for group, (_, pace) in zip(optimizer.param_groups, paces, strict=True):
+            group["lr"] = rate * pace
         rows_N = torch.randint(len(source.labels_N), (size,), generator=randomness)
         loss = cross_entropy(model(source.images_NCHW[rows_N]), source.labels_N[rows_N])
         optimizer.zero_grad(set_to_none=True)

@@ -23,7 +23,10 @@ class SourceConfig:
     """How the network and the first map are learned on labelled images that are not private."""
 
     epochs: Annotated[
-        int, Field(ge=0, description="passes over --source; 0 starts from a map of zeros")
+        int,
+        Field(
+            ge=0, description="passes over the images; after 0 a teacher starts from a map of zeros"
+        ),
     ]
     batch: Annotated[int, Field(ge=1, description="images of an update")]
     lr: Annotated[float, Field(gt=0, description="of Adam; a half cosine")]

@@ -64,7 +64,7 @@ class FeatureRun(OpenRun, Protocol):
         ...
 
 
-class TeacherRun(FeatureRun, Protocol):
+class AgainRun(OpenRun, Protocol):
     """A run of one curator, which keeps its last answers for a while."""
 
     def go_back(self, step: int) -> None:
@@ -72,8 +72,20 @@ class TeacherRun(FeatureRun, Protocol):
         ...
 
 
-class AnyRun(ImageRun, TeacherRun, Protocol):
-    """A run of either kind of mechanism: only the curator knows of which."""
+class TeacherRun(FeatureRun, AgainRun, Protocol):
+    """A run of a mechanism on features that may be asked again."""
+
+
+class VotingRun(AgainRun, Protocol):
+    """A run whose mechanism counts the records that are nearest to each candidate."""
+
+    def votes(self, images: Tensor, labels: Tensor, num_candidates: int) -> Tensor:
+        """Return releasable counts [num_candidates]."""
+        ...
+
+
+class AnyRun(ImageRun, TeacherRun, VotingRun, Protocol):
+    """A run of any kind of mechanism: only the curator knows of which."""
 
 
 _Run = TypeVar("_Run", bound=OpenRun, covariant=True)

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont, ImageOps
+from PIL import ImageFont
 
 from analyst.evaluation.image_file import LabelledImages
+from analyst.evolution.fonts import drawn_text
 
 LETTERS = "ABCDEFGHIJ"
 _SIDE = 28
-_CANVAS = 56  # drawn at twice the size, then shrunk
 _SYMBOLS = ("Siz", "NonUni", "cmex", "cmsy", "cmmi", "Display", "LastResort")  # fonts without A
 _TEST_EVERY = 5
 _IMAGES = 12_000
@@ -74,9 +74,5 @@ def drawn(
 
 def _letter(letter: str, face: Path, randomness: np.random.Generator) -> np.ndarray:
     font = ImageFont.truetype(str(face), int(randomness.integers(32, 44)))
-    canvas = Image.new("L", (_CANVAS, _CANVAS))
-    shift = randomness.integers(-4, 5, size=2)
-    middle = (_CANVAS / 2 + int(shift[0]), _CANVAS / 2 + int(shift[1]))
-    ImageDraw.Draw(canvas).text(middle, letter, fill=255, font=font, anchor="mm")
-    turned = canvas.rotate(float(randomness.normal(0, 8)), resample=Image.Resampling.BILINEAR)
-    return np.asarray(ImageOps.fit(turned, (_SIDE, _SIDE)))
+    across, down = randomness.integers(-4, 5, size=2).tolist()
+    return drawn_text(letter, font, (across, down), float(randomness.normal(0, 8)), _SIDE)

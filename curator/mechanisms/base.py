@@ -65,7 +65,8 @@ class Requirements:
     `max_size` units and `max_records_per_unit` are bounds that the run declares, and that the data
     set must never exceed; None where the cost relies on none. `numbers_per_row` is what a row of a
     step has: pixels, or features where steps send them; `weight_bytes` come beside the rows. A
-    number of an answer may take `answer_bytes`.
+    number of an answer may take `answer_bytes`; an answer has `answer_numbers`, at most one a row,
+    or as many as its step where that is None.
     """
 
     samples: FreshSamples | None
@@ -74,6 +75,7 @@ class Requirements:
     numbers_per_row: int
     weight_bytes: int = 0
     answer_bytes: int = 4
+    answer_numbers: int | None = None
 
 
 class Mechanism(ABC):

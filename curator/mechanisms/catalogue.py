@@ -26,7 +26,9 @@ from curator.mechanisms.gs_wgan_round_robin import GsWganRoundRobin
 from curator.mechanisms.linear_teacher import LinearTeacher
 from curator.mechanisms.mean_embedding import MeanEmbedding
 from curator.mechanisms.pate_gan import PateGan
+from curator.mechanisms.score import Score
 from curator.mechanisms.specification import Specification, canonical_json
+from curator.mechanisms.votes import Votes
 from curator.privacy.batches import ImageSpace
 from curator.validation_errors import in_plain_words
 
@@ -54,6 +56,8 @@ MECHANISMS: Final[tuple[type[ServedMechanism], ...]] = (
     LinearTeacher,
     MeanEmbedding,
     PateGan,
+    Score,
+    Votes,
 )
 """Every mechanism that is offered; the contract test takes each of them from here."""
 

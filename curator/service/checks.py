@@ -122,7 +122,8 @@ def check_step_size(limits: Limits, mechanism: ServedMechanism) -> None:
         return
     needed, room = mechanism.requirements(), limits.max_message_bytes - _ENVELOPE_BYTES
     asked = (room - needed.weight_bytes) // (4 * needed.numbers_per_row + 8)
-    answered = room // (needed.answer_bytes * needed.numbers_per_row)
+    in_answer = needed.numbers_per_row if needed.answer_numbers is None else 1  # for a row
+    answered = room // (needed.answer_bytes * in_answer)
     most = min(limits.max_samples, max(0, asked), answered)
     if rows > most:
         limit = "max_samples" if most == limits.max_samples else "max_message_mib"

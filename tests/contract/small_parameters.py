@@ -18,6 +18,7 @@ TOGETHER: Final[dict[str, dict[str, Any]]] = {
     "g-pate": {"num_bins": 2, "num_projections": 3},
     "mean-embedding": {"num_features": 4, "bandwidths": [1.0]},
     "pate-gan": {"reach": 0.5},
+    "score": {"architecture": "mlp-features"},
 }
 NUMBERS: Final = {
     "noise_multiplier": 1.5,

@@ -33,6 +33,7 @@ from curator.mechanisms.catalogue import (
 )
 from curator.mechanisms.dp_swd_features import DpSwdFeatures
 from curator.mechanisms.linear_teacher import LinearTeacher
+from curator.mechanisms.score import Score
 from curator.mechanisms.specification import Specification
 from curator.privacy.batches import ImageSpace, Samples
 from curator.privacy.noise import NoiseSource
@@ -40,7 +41,7 @@ from curator.privacy.private import SealedError
 from curator.privacy.release import Release
 from curator.state.asking import private_batches, state_step
 from tests.contract.small_parameters import SPACE, small_parameters
-from tests.fakes import features, teacher
+from tests.fakes import choices, features, teacher
 from tests.fakes.noise import SeededNoise
 
 Kinds = pytest.mark.parametrize("kind", MECHANISMS, ids=lambda kind: kind.name)
@@ -60,6 +61,10 @@ def records(count: int) -> PrivateRecords:
 def samples(mechanism: Any, more: int = 0) -> Samples:
     if isinstance(mechanism, LinearTeacher):
         made = teacher.samples(mechanism)
+        rows = torch.cat([made.images_ND, made.images_ND[:more]])
+        return replace(made, images_ND=rows, labels_N=torch.zeros(len(rows), dtype=torch.int64))
+    if isinstance(mechanism, Score):
+        made = choices.asking(mechanism)
         rows = torch.cat([made.images_ND, made.images_ND[:more]])
         return replace(made, images_ND=rows, labels_N=torch.zeros(len(rows), dtype=torch.int64))
     if isinstance(mechanism, DpSwdFeatures):
@@ -160,7 +165,7 @@ def test_samples_that_were_not_declared_are_refused(kind: type[ServedMechanism])
     wrong = [replace(right, images_ND=right.images_ND[:, 1:])]
     if mechanism.rows_per_step is not None:
         wrong.append(samples(mechanism, more=1))
-    if not isinstance(mechanism, DpSwdFeatures | LinearTeacher):
+    if not isinstance(mechanism, DpSwdFeatures | LinearTeacher | Score):
         wrong.append(replace(right, labels_N=right.labels_N + 3))
         wrong.append(replace(right, weights=b"1"))
     for one in wrong:
@@ -175,8 +180,8 @@ def test_an_answer_s_shape_is_the_same_whatever_the_records_are(
     mechanism = opened(kind)
     found = [answers(mechanism, records(count), SeededNoise(5)) for count in (0, 1, 9)]
     shapes = {tuple(num_values(answer) for answer in each) for each in found}
-    rows = samples(mechanism).images_ND
-    assert shapes == {(rows.numel(), rows.numel())}
+    expected = mechanism.requirements().answer_numbers or samples(mechanism).images_ND.numel()
+    assert shapes == {(expected, expected)}
 
 
 @pytest.mark.parametrize("kind", STATEFUL, ids=lambda kind: kind.name)

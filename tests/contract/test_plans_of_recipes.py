@@ -59,6 +59,8 @@ def test_mechanisms_with_bounds_are_known_here() -> None:
         "dp-swd",
         "dp-swd-features",
         "linear-teacher",
+        "score",
+        "votes",
     }
 
 

@@ -15,7 +15,12 @@ from typing import Any, Self, TypeVar
 import torch
 from torch import Tensor
 
-from analyst.errors import AnalystError, BudgetExhausted, BudgetNumbers, RequestRefused
+from analyst.errors import (
+    AnalystError,
+    BudgetExhausted,
+    BudgetNumbers,
+    RequestRefused,
+)
 from analyst.facts import (
     Budget,
     DatasetFacts,
@@ -271,6 +276,12 @@ class FakeRun:
         self.account.used = max(self.account.used, self.next_step)
         self.next_step += 1
         return features - self.barrier.noise_std
+
+    def votes(self, images: Tensor, labels: Tensor, num_candidates: int) -> Tensor:
+        """Vote for candidates by how near they are to their templates."""
+        gradient = self.gradient(images, labels)
+        far = gradient.square().sum(dim=(1, 2, 3)).reshape(num_candidates, -1).mean(dim=1)
+        return 10 * (-far / far.mean()).exp()
 
     def go_back(self, step: int) -> None:
         self.next_step = min(step, self.next_step)

@@ -69,6 +69,8 @@ FAULTS = {  # all of them were played
     "gs-wgan-round-robin": Fault(noise_multiplier=1.6, trials=300),
     "linear-teacher": Fault(),
     "pate-gan": Fault(),
+    "score": Fault(),
+    "votes": Fault(),
 }
 SHORT = sorted(
     FAULTS.keys()

@@ -49,7 +49,8 @@ class StepRequest(_message.Message):
     @_builtins.property
     def features(self) -> _tensor_pb2.Tensor:
         """For a mechanism on features, instead of images and labels: float32, (rows, features), finite.
-        Of a linear teacher the map: a row of weights for each class, the bias last.
+        Of a linear teacher the map: a row of weights for each class, the bias last. Of a score a zero
+        in the place of each count.
         """
 
     @_builtins.property
@@ -143,7 +144,9 @@ class StepResponse(_message.Message):
     """The data set's spent epsilon and cap when the step was charged."""
     budget_epsilon: _builtins.float
     @_builtins.property
-    def gradient(self) -> _containers.RepeatedCompositeFieldContainer[Global___GradientBlock]: ...
+    def gradient(self) -> _containers.RepeatedCompositeFieldContainer[Global___GradientBlock]:
+        """Of a score, and of votes, the noised counts: one for each candidate."""
+
     def __init__(
         self,
         *,

@@ -22,6 +22,7 @@ from curator.system import new_file as of_curator
 from tests.commands import LEAVES, options
 
 RUN_FOLDERS = {f"analyst {one}train" for one in ("", "embedding ", "adapt ", "teacher ")}
+RUN_FOLDERS |= {"analyst evolve"}
 COMMANDS = {
     "export": ("ledger", "export"),
     "backup": ("ledger", "backup"),

@@ -17,6 +17,8 @@ READ_ONLY = {
     "how-to/answer-a-privacy-officer.md": "an export of its own: tests/unit/cli/test_who_spent.py",
     "how-to/ask-the-doctor.md": "its exit code tells of this machine: tests/unit/curator/doctor",
     "how-to/audit.md": "a long game: tests/unit/audit/test_cli.py plays it as a fake",
+    "how-to/evolve-candidates.md": "needs fonts or a model: tests/e2e/test_evolution.py has both",
+    "how-to/score-candidates.md": "needs several runs: tests/e2e/test_score.py has them",
     "how-to/several-curators.md": "needs two curators: tests/e2e/test_federation.py has them",
     "how-to/teach-on-synthetic-images.md": "trains two stages: tests/e2e/test_teacher.py does",
     "how-to/train-in-stages.md": "trains three stages: tests/e2e/test_chain.py does",
