@@ -112,9 +112,9 @@ class Planner:
         """
         facts = self.facts(request.dataset)
         most, sound = self.limits.max_open_runs, self.in_service(facts.name)
-        allowance = Allowance.of(self.ledger, facts, caller, most, policy, in_service=sound)
+        now = Allowance.of(self.ledger, facts, caller, most, policy, in_service=sound)
         _check(request)
-        allowance = allowance.after(_cost_before(request, facts))
+        allowance = now.after(_cost_before(request, facts))
 
         def parse(noise_multiplier: float) -> ServedMechanism:
             text = with_noise(request.parameters_json, noise_multiplier)
@@ -146,7 +146,7 @@ class Planner:
             epsilon_alone=self._alone(caller, planned) if request.alone else None,
             fits=planned.fits,
             statement=self.ledger.statement(request.dataset),
-            share=allowance.share,
+            share=now.share,
             noise_multiplier=planned.noise_multiplier,
             points=_points(planned, parse, request),
             advice=advice(planned, parse, with_noise=not solved) if request.points else (),

@@ -210,6 +210,13 @@ class TestRunsBefore:
             changes={"noise_multiplier": whole},
         ).fits  # fmt: skip
 
+    def test_they_are_not_told_as_open_runs(self, ctx: Service) -> None:
+        decide(ctx.runs, ShareSet(dataset=NAME, analyst="alice", epsilon=2.0))
+        before = (run_of("mean-embedding", 50.0, 1),)
+        told = plan(ctx, "mean-embedding", num_steps=1, before=before)
+        assert told.share == ctx.runs.ledger.share(NAME, "alice")
+        assert told.statement == ctx.runs.ledger.statement(NAME)
+
     @pytest.mark.parametrize("share", [0.0, -0.5, 1.5, float("nan")])
     def test_a_share_that_is_none_is_refused(self, ctx: Service, share: float) -> None:
         with pytest.raises(MalformedRequest, match="share"):
