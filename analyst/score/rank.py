@@ -130,14 +130,19 @@ def rank(
         facts.name, mechanism.wire_name, mechanism.parameters(facts), num_steps=len(asked)
     )
     scored = []
-    for path, weights in zip(candidates, asked, strict=True):
-        places = torch.zeros((num_counts, 1), dtype=torch.float64)
-        counts = run.feature_gradient(places, weights).flatten().tolist()
-        one = Scored(
-            name=str(path), counts=tuple(counts), accuracy=sum(counts) / facts.nominal_size
-        )
-        progress.say(f"{path}: {sum(counts):,.0f} of nominally {facts.nominal_size:,} are right")
-        scored.append(one)
+    try:
+        for path, weights in zip(candidates, asked, strict=True):
+            places = torch.zeros((num_counts, 1), dtype=torch.float64)
+            counts = run.feature_gradient(places, weights).flatten().tolist()
+            one = Scored(
+                name=str(path), counts=tuple(counts), accuracy=sum(counts) / facts.nominal_size
+            )
+            right = f"{sum(counts):,.0f} of nominally {facts.nominal_size:,}"
+            progress.say(f"{path}: {right} are right")
+            scored.append(one)
+    except BaseException:  # an interrupt, too
+        progress.warn(f"'analyst close {run.run_id}' gives back what was not asked")
+        raise
     run.close()
     return Ranking(
         candidates=tuple(sorted(scored, key=lambda one: -one.accuracy)),
@@ -155,7 +160,7 @@ def _with_noise(
     if epsilon is None:
         return recipe
     mechanism = recipe.mechanism
-    until = curator.budget(facts.name).spent + epsilon
+    until = curator.budget(facts.name).reserved + epsilon  # open runs are counted, too
     plan = curator.plan_range(
         facts.name,
         mechanism.wire_name,

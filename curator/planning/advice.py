@@ -110,11 +110,14 @@ def _rule(planned: Planned, affordable: int, affords: str) -> str:
 
 
 def _few(planned: Planned) -> Iterator[str]:
+    """Say that few steps are affordable; of all records few may be enough."""
     if planned.is_one_release:
         return
+    is_sampled = planned.mechanism.requirements().samples is not None
     if planned.affordable_steps < 1:
-        yield "not one step is affordable: more noise or a smaller sampling rate may buy some"
-    elif planned.affordable_steps < _FEW_STEPS:
+        more = "more noise or a smaller sampling rate" if is_sampled else "more noise"
+        yield f"not one step is affordable: {more} may buy some"
+    elif is_sampled and planned.affordable_steps < _FEW_STEPS:
         steps = _counted(planned.affordable_steps)
         yield (
             f"no more than {steps} affordable, which trains next to nothing: more noise or a "

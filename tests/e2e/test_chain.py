@@ -231,7 +231,7 @@ def test_the_commands_plan_train_go_on_and_verify(
     assert "of another run than stage 'sums'" in capsys.readouterr().err
     sample = ["sample", "--out-of", str(out), "--count", "9", "--out", str(tmp_path / "s.npz")]
     assert main(sample) == ExitCode.FILES
-    assert "of a chain, the folder of a stage" in capsys.readouterr().err
+    assert "of a chain STAGE or STAGE/member-1" in capsys.readouterr().err
 
 
 def test_a_map_refines_the_images_and_a_stop_is_heard_between_stages(

@@ -49,7 +49,7 @@ def plan(
     caller: Caller = ALICE,
     **asked: Any,
 ) -> Plan:
-    parameters = (PARAMETERS | {"dp-cgan": CGAN})[kind] | (changes or {})
+    parameters = (PARAMETERS | {"dp-cgan": CGAN, "score": SCORE})[kind] | (changes or {})
     request = PlanRequest(
         dataset=NAME, mechanism=kind, parameters_json=json.dumps(parameters),
         **({"alone": False} | asked),
@@ -63,6 +63,12 @@ CGAN: dict[str, Any] = {
     "critic": "mlp", "critic_width": 128, "critic_seed": 1, "critic_steps": 1,
     "critic_learning_rate": 0.01,
 }  # fmt: skip
+
+SCORE: dict[str, Any] = {
+    "noise_multiplier": 2.0, "max_size": 10, "max_records_per_unit": 1,
+    "architecture": "mlp-features", "counts": "total",
+}  # fmt: skip
+LITTLE = {"noise_multiplier": 0.01}
 
 
 class TestNoiseThatAMechanismDoesNotTake:
@@ -398,8 +404,16 @@ class TestAdvice:
         assert 0 < little.affordable_steps < 100
         assert any("trains next to nothing" in line for line in little.advice)
 
+    def test_few_steps_of_all_records_are_enough(self, ctx: Service) -> None:
+        """Nothing is sampled, and one answer says much: no rate would buy more."""
+        found = plan(ctx, "score", num_steps=4, points=1)
+        assert 4 < found.affordable_steps < 100
+        assert not any("next to nothing" in line for line in found.advice)
+        nothing = plan(ctx, "score", changes=LITTLE, points=1)
+        assert nothing.advice[0] == "not one step is affordable: more noise may buy some"
+
     def test_that_nothing_is_affordable_is_told_and_does_not_fit(self, ctx: Service) -> None:
-        nothing = plan(ctx, changes={"noise_multiplier": 0.01}, points=1)
+        nothing = plan(ctx, changes=LITTLE, points=1)
         assert nothing.affordable_steps == nothing.num_steps == 0
         assert not nothing.fits
         assert "not one step is affordable" in nothing.advice[0]
