@@ -212,7 +212,9 @@ def read_run(out: Path, *, num_updates: int | None = None) -> tuple[dict[str, Te
     store = checkpoint_store(out)
     if not store.exists():
         message = f"there is no run in {out}"
-        remedy = "Give the --out of the command that trained; of a chain STAGE or STAGE/member-1 in it."
+        remedy = (
+            "Give the --out of the command that trained; of a chain STAGE or STAGE/member-1 in it."
+        )
         raise CheckpointError(message, remedy)
     return store.load(num_updates)
 

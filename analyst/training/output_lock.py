@@ -133,11 +133,15 @@ def check_run_folder(out: Path, *, is_new: bool) -> None:
     A run that goes on has a checkpoint there; what else lies beside it is its owner's business.
 
     Raises:
-        OutputRefused: If it lies in a curator's folder, or holds other files than a run's.
+        OutputRefused: If it lies in a curator's folder, or holds a chain or other files than a
+            run's.
     """
     check_place(out)
     if not is_new or not out.is_dir() or any((out / "checkpoints").glob("checkpoint-*.json")):
         return
+    if (out / "chain.json").is_file():
+        message = f"{out} already holds a chain"
+        raise OutputRefused(message, "Add --resume to go on with it, or choose another --out.")
     with naming(out):
         others = sorted(path.name for path in out.iterdir() if path.name not in _OF_A_RUN)
     if others:

@@ -110,19 +110,17 @@ def _rule(planned: Planned, affordable: int, affords: str) -> str:
 
 
 def _few(planned: Planned) -> Iterator[str]:
-    """Say that few steps are affordable; of all records few may be enough."""
+    """Say that few steps are affordable, unless still fewer are asked for."""
     if planned.is_one_release:
         return
-    is_sampled = planned.mechanism.requirements().samples is not None
-    if planned.affordable_steps < 1:
-        more = "more noise or a smaller sampling rate" if is_sampled else "more noise"
+    is_sampled = isinstance(planned.mechanism.step_event(), SampledGaussianEvent)
+    more = "more noise or a smaller sampling rate" if is_sampled else "more noise"
+    affordable = planned.affordable_steps
+    if affordable < 1:
         yield f"not one step is affordable: {more} may buy some"
-    elif is_sampled and planned.affordable_steps < _FEW_STEPS:
-        steps = _counted(planned.affordable_steps)
-        yield (
-            f"no more than {steps} affordable, which trains next to nothing: more noise or a "
-            "smaller sampling rate buys more"
-        )
+    elif affordable < _FEW_STEPS and not 0 < planned.num_steps < affordable:
+        steps = _counted(affordable)
+        yield f"no more than {steps} affordable, which trains next to nothing: {more} buys more"
 
 
 def _counted(num_steps: int) -> str:

@@ -47,6 +47,20 @@ def test_a_second_process_is_refused_until_the_first_is_dead(
         assert (out / "lock").exists()
 
 
+def test_a_chain_is_gone_on_with_and_nothing_else_is_trained_in_its_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "chain.json").write_text("{}")
+    for recipe in ("two-stage-digits", "embedding-digits"):
+        command = ["train", *ACCESS, "--recipe", recipe, "--out", str(tmp_path)]
+        assert main(command) == ExitCode.FILES
+        said = capsys.readouterr().err.replace("\n", " ")
+        assert "already holds a chain. " in said
+        assert "Add --resume" in said
+    with only_trainer(tmp_path, is_new=False):
+        pass
+
+
 def test_the_lock_is_given_back_after_an_error(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(KeyError), only_trainer(tmp_path, is_new=True):

@@ -404,8 +404,9 @@ class TestAdvice:
         assert 0 < little.affordable_steps < 100
         assert any("trains next to nothing" in line for line in little.advice)
 
-    def test_few_steps_of_all_records_are_enough(self, ctx: Service) -> None:
-        """Nothing is sampled, and one answer says much: no rate would buy more."""
+    def test_who_asks_for_fewer_has_enough_and_no_rate_that_there_is_not(
+        self, ctx: Service
+    ) -> None:
         found = plan(ctx, "score", num_steps=4, points=1)
         assert 4 < found.affordable_steps < 100
         assert not any("next to nothing" in line for line in found.advice)
