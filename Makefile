@@ -6,6 +6,7 @@ BIN = $(VENV)/bin
 MADE = $(VENV)/pyvenv.cfg
 STAMP = $(VENV)/.installed
 JOBS ?= 2
+E2E_JOBS ?= $(shell expr $(JOBS) + 1)  # each of them waits for other processes half of the time
 BESIDE ?= types timed lint  # parts of `make test` that run side by side, as each needs one core
 TIMED = tests/statistical/test_timing.py tests/performance  # beside one process at most
 
@@ -53,12 +54,11 @@ test: $(STAMP) ## everything that CI checks
 	@$(MAKE) --jobs=2 unit waits $(OR_SAY)
 	$(MAKE) e2e
 
-lint: $(STAMP) ## style, import contracts, generated stubs and schemas
+lint: $(STAMP) ## style, import contracts and generated stubs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/protos.py --check
-	$(BIN)/python scripts/mechanism_schemas.py --check
 	@find curator analyst audit scripts -name '*.py' -exec wc -l {} + | awk \
 		'$$1 > 350 && $$2 != "total" {print "warning: " $$2 " has " $$1 " lines: is it still one idea?"}'
 
@@ -73,7 +73,7 @@ timed: $(STAMP) ## tests that measure time
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(wildcard $(TIMED))
 
 e2e: $(STAMP) ## tests with real processes
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m 'not waits' tests/e2e tests/browser
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(E2E_JOBS) --dist worksteal -m 'not waits' tests/e2e tests/browser
 
 # Beside tests that compute, so it prints when it is done.
 waits: $(STAMP) ## those of them that mostly wait for something to run out

@@ -79,11 +79,12 @@ def _check_samples(needed: Requirements, facts: DatasetFacts) -> None:
 def _batch(facts: DatasetFacts) -> str:
     """Return the largest expected batch that may be asked, to six digits, as a recipe has it."""
     most = SamplingRate.at_least(facts.sampling_rate).exact
-    rate = facts.sampling_rate * facts.nominal_size
-    nearest = float(f"{rate:.6g}")
-    if SamplingRate.at_least(min(1.0, nearest / facts.nominal_size)).exact <= most:
-        return f"{nearest:.6g}"
-    return f"{float(_DIGITS.create_decimal_from_float(rate)):.6g}"
+    batch = facts.sampling_rate * facts.nominal_size
+    below = _DIGITS.create_decimal_from_float(batch)
+    for nearest in (float(f"{batch:.6g}"), float(below)):
+        if SamplingRate.at_least(min(1.0, nearest / facts.nominal_size)).exact <= most:
+            return f"{nearest:.6g}"
+    return f"{float(_DIGITS.next_minus(below)):.6g}"  # the division was rounded up
 
 
 def _check_bounds(needed: Requirements, facts: DatasetFacts) -> None:

@@ -91,23 +91,23 @@ def kill_once(
     restarted = zygote.live(Case(location, str(journal), kind, "", 0, seed, life=1))
     if restarted:
         raise Broken(f"{point}: the restart ended with {restarted}")
-    over = _look(location, journal)
-    with reading(location) as ledger:
-        if any(run.is_open for run in ledger.runs()):
-            raise Broken(f"{point}: a run is left open after the restart")
+    over = _look(location, journal, is_ended=True)
     return Outcome(killed=killed == -signal.SIGKILL, over_count=over)
 
 
-def _look(location: str, journal: Path) -> int:
+def _look(location: str, journal: Path, *, is_ended: bool = False) -> int:
     """Check the chain and that nothing is under-counted; return by how many steps it is over.
 
     Raises:
-        Broken: If a run or its data set was charged less than was delivered.
+        Broken: If a run or its data set was charged less than was delivered, or a run is open and
+            all of them have ended.
     """
     told = delivered(journal)
     with reading(location) as ledger:
         ledger.verify()
         runs = {run.run_id: run for run in ledger.runs()}
+        if is_ended and any(run.is_open for run in runs.values()):
+            raise Broken("a run is left open after the restart")
         if not set(told) <= set(runs):
             raise Broken("a run that delivered is not in the ledger")
         over = 0

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -44,27 +47,50 @@ def step_of(held: StateInMemory, step: int, asked: int | None = None) -> Tensor:
     return block.integers
 
 
-def compute(folder: str) -> None:
-    """Answer steps until killed; run by a child."""
+def compute() -> None:
+    """Answer steps until killed, for each folder in a child forked for it."""
     on_disk.STATE_EVERY = 5
-    held = StateInMemory(0, StateOnDisk(Path(folder)))
-    for step in range(1, STEPS + 1):
-        step_of(held, step)
-        print(step, flush=True)  # noqa: T201 - to the parent
+    for folder in sys.stdin:
+        child = os.fork()
+        if not child:
+            print(os.getpid(), flush=True)  # noqa: T201 - to the parent
+            held = StateInMemory(0, StateOnDisk(Path(folder.strip())))
+            for step in range(1, STEPS + 1):
+                step_of(held, step)
+                print(step, flush=True)  # noqa: T201
+            os._exit(1)
+        ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        print("killed" if ended == -signal.SIGKILL else f"ended with {ended}", flush=True)  # noqa: T201
+
+
+@pytest.fixture(scope="module")
+def parent() -> Iterator[subprocess.Popen[str]]:
+    """A process that has imported what its children compute with, and has computed nothing."""
+    code = "from tests.crash.test_state_kill import compute; compute()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    ) as process:
+        yield process
 
 
 @pytest.mark.parametrize("answers", [1, 4, 13])
-def test_a_killed_process_is_gone_on_from(tmp_path: Path, answers: int) -> None:
+def test_a_killed_process_is_gone_on_from(
+    parent: subprocess.Popen[str], tmp_path: Path, answers: int
+) -> None:
     StateOnDisk(tmp_path).start()
-    code = f"from tests.crash.test_state_kill import compute; compute({str(tmp_path)!r})"
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT
-    ) as child:
-        assert child.stdout is not None
-        for _ in range(answers):
-            child.stdout.readline()
-        child.kill()
-        told = [int(line) for line in child.stdout.read().split()]
+    assert parent.stdin is not None
+    assert parent.stdout is not None
+    parent.stdin.write(f"{tmp_path}\n")
+    parent.stdin.flush()
+    child = int(parent.stdout.readline())
+    for _ in range(answers):
+        parent.stdout.readline()
+    os.kill(child, signal.SIGKILL)
+    told = [int(line) for line in iter(parent.stdout.readline, "killed\n")]
     last = max([answers, *told])
     known = [entry.step for entry in Journal(tmp_path / "journal").read()]
     state = tmp_path / "state.safetensors"

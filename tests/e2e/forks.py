@@ -4,8 +4,8 @@ Most of a command's processor time is importing torch, numba, SQLAlchemy and our
 imports torch's compiler too, though it compiles nothing), and an end-to-end test starts many
 commands. A server that has imported all of it, and has run nothing of ours but the compiled loops'
 check, forks a child for each: the child is a process of its own in every other way, and runs `main`
-as `python -m` does. What a start itself does is tested by real ones (`tests/unit/cli`, the
-tutorial, the crash tests).
+as `python -m` does, or a file. What it starts as `sys.executable -m` is forked in its turn. What a
+start itself does is tested by real ones (`tests/unit/cli`, the tutorial, the crash tests).
 Elsewhere than on Linux, where a fork of a program with these libraries may not live, they start
 as `python -m` does.
 """
@@ -27,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -41,6 +42,8 @@ _LIBRARIES: Final = (
     *("sklearn.datasets", "sklearn.linear_model", "dp_accounting.pld.privacy_loss_distribution"),
 )
 _LONGEST: Final = 1 << 20
+_READY_SECONDS: Final = 240.0
+_ADDRESS: Final = "WEIR_FORKS"  # of the server of a test run, for its workers
 _FORKS: Final = sys.platform == "linux"
 _SHORT: Final = "/tmp"  # noqa: S108 - the name of a socket has about a hundred characters
 
@@ -58,12 +61,12 @@ class Forked:
         env: Mapping[str, str] | None = None,
         server: str | None = None,
     ) -> None:
-        """Begin `words`, of which the first is "curator", "analyst" or another module to run."""
+        """Begin `words`, of which the first is "curator", "analyst", a module or a file to run."""
         self.returncode: int | None = None
         self._started: subprocess.Popen[bytes] | None = None
         if not _FORKS:
             self._started = subprocess.Popen(
-                [sys.executable, "-m", _module(words[0]), *words[1:]],
+                [sys.executable, *_options(words[0]), *words[1:]],
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
@@ -72,8 +75,7 @@ class Forked:
             )
             self.pid = self._started.pid
             return
-        self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._connection.connect(server or server_address())
+        self._connection = _connected(server or server_address())
         asked = {
             "words": list(words),
             "cwd": str(cwd),
@@ -128,18 +130,30 @@ def run(
 
 @functools.cache
 def server_address() -> str:
-    """Start the server of this process once, and return its address."""
+    """Return the address of the server that was started for this test run, else start one."""
+    return os.environ.get(_ADDRESS) or _start()
+
+
+def start_for_workers() -> None:
+    """Start one server for all workers of a test run; it imports while they collect the tests."""
+    if _FORKS and _ADDRESS not in os.environ:
+        os.environ[_ADDRESS] = _start()
+
+
+def _start() -> str:
+    """Start a server that ends with this process, and return its address at once."""
     folder = tempfile.TemporaryDirectory(prefix="weir-forks-", dir=_SHORT)
     address = f"{folder.name}/socket"
+    script = Path(_executable(address))
+    script.write_text(f'#!/bin/sh\nexec {_client(address)} "$@"\n')
+    script.chmod(0o700)
     started = subprocess.Popen(
         [sys.executable, "-m", "tests.e2e.forks", address],
         cwd=ROOT,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
         stdin=subprocess.PIPE,  # the server ends when this process does
     )
-    assert started.stdout is not None
-    assert started.stdout.readline() == b"ready\n"
 
     def end() -> None:
         started.kill()
@@ -148,6 +162,31 @@ def server_address() -> str:
 
     atexit.register(end)
     return address
+
+
+def _connected(address: str) -> socket.socket:
+    """Connect to a server, which may still import."""
+    until = time.monotonic() + _READY_SECONDS
+    while True:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            connection.connect(address)
+        except (FileNotFoundError, ConnectionRefusedError):
+            connection.close()
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.05)
+        else:
+            return connection
+
+
+def executable() -> str:
+    """Return what to start as `sys.executable -m` for it to be forked."""
+    return _executable(server_address()) if _FORKS else sys.executable
+
+
+def _executable(address: str) -> str:
+    return str(Path(address).with_name("python"))
 
 
 def serve(address: str) -> None:
@@ -160,10 +199,10 @@ def serve(address: str) -> None:
     gc.collect()
     gc.freeze()  # else each child looks through all of it for garbage
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a guardian
+    sys.executable = _executable(address)  # of all children
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(address)
         listener.listen()
-        os.write(1, b"ready\n")
         while True:
             readable, _, _ = select.select([0, listener.fileno()], [], [])
             if listener.fileno() not in readable:
@@ -212,7 +251,10 @@ def _be(asked: dict[str, Any], descriptors: list[int]) -> NoReturn:
     sys.argv = [program, *words]
     code = 1
     try:
-        runpy.run_module(_module(program), run_name="__main__", alter_sys=True)
+        if program.endswith(".py"):
+            runpy.run_path(program, run_name="__main__")
+        else:
+            runpy.run_module(_module(program), run_name="__main__", alter_sys=True)
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except BaseException:  # noqa: BLE001 - as the interpreter does
@@ -227,6 +269,10 @@ def _be(asked: dict[str, Any], descriptors: list[int]) -> NoReturn:
     os._exit(code)
 
 
+def _options(program: str) -> Sequence[str]:
+    return (program,) if program.endswith(".py") else ("-m", _module(program))
+
+
 def _module(program: str) -> str:
     """Return what `python -m` is given."""
     return f"{program}.cli" if program in {"curator", "analyst"} else program
@@ -237,13 +283,29 @@ def shell_functions() -> str:
     names = ("curator", "analyst")
     if not _FORKS:
         return "".join(f'{name}() {{ {sys.executable} -m {name}.cli "$@"; }}\n' for name in names)
-    start = f"{sys.executable} -S -E {Path(__file__).resolve()} {server_address()}"
+    start = _client(server_address())
     return "".join(f'{name}() {{ {start} {name} "$@"; }}\n' for name in names)
+
+
+def _client(address: str) -> str:
+    return f"{sys.executable} -S -E {Path(__file__).resolve()} {address}"
+
+
+def _be_client_of(server: str, words: Sequence[str]) -> int:
+    """Have a program forked, pass signals on to it, and return its exit code."""
+    words = words[1:] if words[0] == "-m" else words
+    process = Forked(words, stdout=1, stderr=2, cwd=Path.cwd(), server=server)
+
+    def pass_on(number: int, _: object) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, pass_on)
+    return process.wait()
 
 
 if __name__ == "__main__":
     if sys.argv[2:]:
-        sys.exit(
-            Forked(sys.argv[2:], stdout=1, stderr=2, cwd=Path.cwd(), server=sys.argv[1]).wait()
-        )
+        sys.exit(_be_client_of(sys.argv[1], sys.argv[2:]))
     serve(sys.argv[1])

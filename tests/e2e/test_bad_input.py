@@ -20,6 +20,7 @@ from tests.e2e.conftest import (
     SINKHORN,
     Local,
     Process,
+    another_digits_folder,
     batch,
     credentials,
     digits_folder,
@@ -218,7 +219,7 @@ class TestServing:
         process = serve(folder, "--insecure-loopback")
         with process.connect(insecure_loopback=True) as barrier:
             assert barrier.budget("digits").epsilon == 10.0
-        other = digits_folder(tmp_path / "other")
+        other = another_digits_folder(tmp_path / "other")
         process.folder = other
         with (
             process.connect(insecure_loopback=True) as barrier,
@@ -251,7 +252,7 @@ class TestReachingTheCurator:
             analyst.connect(target, credentials=credentials(local.folder, "alice"), timeout=2.0)
 
     def test_another_authority(self, local: Local, tmp_path: Path) -> None:
-        other = digits_folder(tmp_path / "other")
+        other = another_digits_folder(tmp_path / "other")
         stranger = Local(folder=other, curator=local.curator)
         with pytest.raises(CuratorUnreachable, match="certificate"):
             stranger.connect(timeout=2.0)

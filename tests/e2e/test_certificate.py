@@ -12,7 +12,7 @@ from analyst.cli import ExitCode, main
 from analyst.client.credentials import load_credentials
 from analyst.errors import CertificateError
 from curator.ledger.sql_ledger import SqlLedger
-from tests.e2e.conftest import SINKHORN, Local, batch, credentials, digits_folder, run_cli
+from tests.e2e.conftest import SINKHORN, Local, another_digits_folder, batch, credentials, run_cli
 
 pytestmark = pytest.mark.e2e
 
@@ -58,7 +58,7 @@ def test_a_changed_word_is_noticed(certificate: Path, before: str, after: str) -
 
 
 def test_another_curator_s_key_is_noticed(certificate: Path, tmp_path: Path) -> None:
-    other = digits_folder(tmp_path / "other")
+    other = another_digits_folder(tmp_path / "other")
     key = load_credentials(credentials(other, "alice")).certificate_key
     with pytest.raises(CertificateError, match="another curator"):
         check_certificate(certificate, key)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.e2e import forks
 from tests.e2e.conftest import Local, credentials
 
 pytestmark = pytest.mark.e2e
@@ -21,8 +20,7 @@ PROGRAM = Path(__file__).parents[2] / "examples" / "private_generator.py"
 def test_the_private_generator_takes_its_steps(local: Local, tmp_path: Path) -> None:
     out = tmp_path / "digits.npz"
     target, file = f"localhost:{local.curator.rpc.port}", credentials(local.folder, "alice")
-    command = [sys.executable, str(PROGRAM), "5", str(out), target, str(file)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    done = forks.run([str(PROGRAM), "5", str(out), target, str(file)], timeout=120)
     assert done.returncode == 0, done.stderr
     with np.load(out) as made:
         assert made["images"].shape == (1000, 8, 8)
@@ -43,15 +41,8 @@ def test_the_notebooks_cells_run_in_their_order(local: Local, tmp_path: Path) ->
         "WEIR_CREDENTIALS": str(credentials(local.folder, "alice")),
         "WEIR_STEPS": "6",
     }
-    done = subprocess.run(
-        [sys.executable, "-c", "\n".join(code)],
-        check=False,
-        cwd=tmp_path,
-        env={**environment, "PYTHONPATH": str(PROGRAM.parents[1])},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    (tmp_path / "cells.py").write_text("\n".join(code))
+    done = forks.run([str(tmp_path / "cells.py")], cwd=tmp_path, env=environment, timeout=120)
     assert done.returncode == 0, done.stderr
     (run,) = local.curator.ledger.runs()
     assert (run.num_steps, run.used) == (6, 5)

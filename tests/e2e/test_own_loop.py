@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.documented import ROOT
+from tests.e2e import forks
 from tests.e2e.conftest import Local, credentials
 
 pytestmark = pytest.mark.e2e
 
+_STRICT = "import warnings\n\nwarnings.simplefilter('error')\n"
 _BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -25,15 +25,9 @@ def blocks(page: str) -> list[str]:
 def run_program(program: str, local: Local, folder: Path) -> str:
     """Run it beside the analyst's credentials; what changes is the port."""
     (folder / "alice.credentials.json").write_bytes(credentials(local.folder, "alice").read_bytes())
-    program = program.replace("localhost:50051", f"localhost:{local.curator.rpc.port}")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
-        check=False,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
+    port = f"localhost:{local.curator.rpc.port}"
+    (folder / "program.py").write_text(_STRICT + program.replace("localhost:50051", port))
+    done = forks.run([str(folder / "program.py")], cwd=folder, timeout=200)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

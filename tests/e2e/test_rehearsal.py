@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import signal
@@ -18,6 +19,7 @@ import pytest
 
 from analyst.cli import ExitCode
 from tests.e2e.conftest import ROOT, run_cli
+from tests.e2e.forks import Forked
 
 pytestmark = pytest.mark.e2e
 
@@ -47,21 +49,21 @@ class Rehearsal:
 @pytest.fixture(scope="module")
 def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
     folder = tmp_path_factory.mktemp("rehearsing") / "my rehearsal"
-    command = [sys.executable, "-m", "curator.cli", "rehearse", "--dir", str(folder)]
-    process = subprocess.Popen(
-        [*command, "--grpc-port", "0", "--rest-port", "0"],
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
-    said = []
-    for line in process.stdout or ():
+    words = ("curator", "rehearse", "--dir", str(folder), "--grpc-port", "0", "--rest-port", "0")
+    reading, writing = os.pipe()
+    with Path(os.devnull).open("w") as nowhere:
+        process = Forked(words, stdout=writing, stderr=nowhere.fileno())
+    os.close(writing)
+    lines, said = os.fdopen(reading), list[str]()
+    for line in lines:
         said.append(line)
         if line.startswith("ready:"):
             break
     grpc, rest = re.findall(r":(\d+) ", said[-1])[:2]
     yield Rehearsal(folder=folder, said="".join(said), grpc_port=int(grpc), rest_port=int(rest))
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
-    assert process.returncode == 0
+    assert process.wait(60) == 0
+    lines.close()
 
 
 def test_it_is_marked_wherever_one_looks(rehearsal: Rehearsal) -> None:
@@ -126,18 +128,18 @@ def test_the_ledger_of_a_rehearsal_is_a_real_one(rehearsal: Rehearsal, tmp_path:
 
 def test_questions_are_answered_without_slow_packages(rehearsal: Rehearsal) -> None:
     """The answers too: the unit test sees only what is imported before a curator answers."""
-    for argv in (
-        ["budget", *rehearsal.access],
-        ["plan", *rehearsal.access, "--dataset", "rehearsal-digits", "--recipe",
-         "dp-sinkhorn-digits", "--for-steps", "10", "--plot"],
-    ):  # fmt: skip
-        program = (
-            f"import sys; from analyst.cli import main; code = main({argv!r}); "
-            "sys.exit(code or 'torch' in sys.modules or 'sklearn' in sys.modules)"
-        )
-        subprocess.run(
-            [sys.executable, "-c", program], check=True, cwd=ROOT, capture_output=True, timeout=60
-        )
+    plan = [
+        "plan", *rehearsal.access, "--dataset", "rehearsal-digits", "--recipe",
+        "dp-sinkhorn-digits", "--for-steps", "10", "--plot",
+    ]  # fmt: skip
+    program = (
+        "import sys; from analyst.cli import main; "
+        f"codes = main({['budget', *rehearsal.access]!r}), main({plan!r}); "
+        "sys.exit(any(codes) or 'torch' in sys.modules or 'sklearn' in sys.modules)"
+    )
+    subprocess.run(
+        [sys.executable, "-c", program], check=True, cwd=ROOT, capture_output=True, timeout=60
+    )
 
 
 def _page(rehearsal: Rehearsal, path: str) -> str:

@@ -18,7 +18,7 @@ from curator.config import URL_VARIABLE, CuratorConfig
 from curator.folder import CuratorFolder, initialise
 from curator.ledger.export import export_jsonl, verify_export
 from tests.contract.postgres_server import postgres_or_skip
-from tests.e2e.conftest import SINKHORN, Process, batch, digits_folder
+from tests.e2e.conftest import SINKHORN, Process, another_digits_folder, batch
 
 pytestmark = pytest.mark.e2e
 
@@ -32,7 +32,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[CuratorFol
     monkeypatch.setenv(URL_VARIABLE, postgres_or_skip().fresh())
     first = CuratorFolder(tmp_path / "first")
     open_empty_ledger(first.root)
-    digits_folder(first.root)
+    another_digits_folder(first.root)
     config = first.config.read_text()
     first.config.write_text(config.replace("lease_seconds = 15.0", f"lease_seconds = {LEASE}"))
     shutil.copytree(first.root, tmp_path / "second")

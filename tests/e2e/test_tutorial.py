@@ -1,4 +1,8 @@
-"""Every command of the tutorial works, in its order, in an empty folder."""
+"""Every command of the tutorial works, in its order, in an empty folder.
+
+What makes a curator, the curator itself and the training start as they do for a reader; what only
+looks at them is forked (`forks.py`).
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e import forks
+
 pytestmark = pytest.mark.e2e
 
 ROOT = Path(__file__).parents[2]
@@ -18,11 +24,13 @@ BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
 ADDRESS = "localhost:50051"
 
 
-def run(folder: Path, commands: str) -> str:
-    """Run commands as a shell does, with this interpreter's programs; return what they print."""
-    programs = "".join(
-        f'{name}() {{ {sys.executable} -m {name}.cli "$@"; }}\n' for name in ("curator", "analyst")
-    )
+STARTED = "".join(
+    f'{name}() {{ {sys.executable} -m {name}.cli "$@"; }}\n' for name in ("curator", "analyst")
+)
+
+
+def run(folder: Path, commands: str, programs: str) -> str:
+    """Run commands as a shell does; return what they print."""
     done = subprocess.run(
         ["bash", "-euc", programs + commands],
         check=False,
@@ -40,7 +48,8 @@ def run(folder: Path, commands: str) -> str:
 def test_the_tutorial(tmp_path: Path) -> None:
     serving = next(index for index, block in enumerate(BLOCKS) if "curator serve" in block)
     for block in BLOCKS[:serving]:
-        run(tmp_path, block)
+        run(tmp_path, block, STARTED)
+    forked = forks.shell_functions()
     words = BLOCKS[serving].split()[1:]
     process = subprocess.Popen(
         [sys.executable, "-m", "curator.cli", *words, "--grpc-port", "0", "--rest-port", "0"],
@@ -56,12 +65,14 @@ def test_the_tutorial(tmp_path: Path) -> None:
         (port,) = re.findall(r"grpc \S+:(\d+) ", line)
         for block in BLOCKS[serving + 1 : -1]:
             assert "analyst " in block
-            printed[block] = run(tmp_path, block.replace(ADDRESS, f"localhost:{port}"))
+            commands = block.replace(ADDRESS, f"localhost:{port}")
+            commands = commands.replace("analyst train", f"{sys.executable} -m analyst.cli train")
+            printed[block] = run(tmp_path, commands, forked)
     finally:
         process.send_signal(signal.SIGINT)  # Ctrl-C, as the page says
         process.communicate(timeout=60)
     assert process.returncode == 0
-    run(tmp_path, BLOCKS[-1])
+    run(tmp_path, BLOCKS[-1], forked)
     assert {"digits.png", "synthetic.npz", "ledger.jsonl"} <= {p.name for p in tmp_path.iterdir()}
     (certificate,) = (text for block, text in printed.items() if "certificate verify" in block)
     assert "epsilon 10 at delta 0.0001, over all runs" in certificate

@@ -17,7 +17,7 @@ from curator.config import URL_VARIABLE, CuratorConfig
 from curator.folder import CuratorFolder, initialise
 from curator.ledger.problems import LedgerRestored
 from tests.contract.postgres_server import Server, own_server
-from tests.e2e.conftest import SINKHORN, Process, batch, digits_folder
+from tests.e2e.conftest import SINKHORN, Process, another_digits_folder, batch
 
 pytestmark = [pytest.mark.e2e, pytest.mark.waits]
 
@@ -39,7 +39,7 @@ def folders(
     monkeypatch.setenv(URL_VARIABLE, server.fresh())
     first = CuratorFolder(tmp_path / "first")
     open_ledger(initialise(first.root), CuratorConfig()).close()
-    digits_folder(first.root, epsilon=1.0)
+    another_digits_folder(first.root, epsilon=1.0)
     shutil.copytree(first.root, tmp_path / "second")
     return first, CuratorFolder(tmp_path / "second")
 

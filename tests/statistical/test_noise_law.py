@@ -1,6 +1,7 @@
 """The noise has the law that is charged for, at several scales, against exact probabilities.
 
-False alarm of each test: 1e-7 by the chi-square tail. Sample size: one million draws.
+False alarm of each test: 1e-7 by the chi-square tail. Sample size: one million draws, the same for
+all tests of one law.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.statistical
 
 FALSE_ALARM = 1e-7
 DRAWS = 1_000_000
-THEIRS = 200_000  # ten microseconds each
+THEIRS = 120_000  # ten microseconds each
 
 
 def chi_square_p(counts: np.ndarray, expected: np.ndarray) -> float:
@@ -48,11 +49,21 @@ def draws_of_x(std: int = 512) -> np.ndarray:
     return invert(words, lambda count: entropy._take(_Domain.REFINEMENT, count), std)
 
 
+@pytest.fixture(scope="module")
+def inner() -> np.ndarray:
+    return draws_of_x()
+
+
+@pytest.fixture(scope="module")
+def released() -> np.ndarray:
+    return OsEntropy().discrete_gaussian(DRAWS).numpy()
+
+
 @pytest.mark.parametrize("width", [1, 37, 500])
-def test_the_inner_law_in_bins_of_three_widths(width: int) -> None:
+def test_the_inner_law_in_bins_of_three_widths(inner: np.ndarray, width: int) -> None:
     expected = probabilities() * DRAWS
     last = len(expected) // 2
-    counts = np.bincount(draws_of_x() + last, minlength=len(expected)).astype(float)
+    counts = np.bincount(inner + last, minlength=len(expected)).astype(float)
     edges = np.arange(0, len(expected), width)
     assert (
         chi_square_p(np.add.reduceat(counts, edges), np.add.reduceat(expected, edges)) > FALSE_ALARM
@@ -67,28 +78,25 @@ def exact_pmf(std_squared: int, reach: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("width", [1000, 9973, 65538])
-def test_the_released_noise_in_bins_of_three_widths(width: int) -> None:
+def test_the_released_noise_in_bins_of_three_widths(released: np.ndarray, width: int) -> None:
     variance, reach = 512**2 * 16385, 9 * 65538
-    draws = OsEntropy().discrete_gaussian(DRAWS).numpy()
-    assert np.abs(draws).max() < reach
+    assert np.abs(released).max() < reach
     expected = exact_pmf(variance, reach) * DRAWS
     edges = np.arange(0, len(expected), width)
-    counts = np.bincount(draws + reach, minlength=len(expected)).astype(float)
+    counts = np.bincount(released + reach, minlength=len(expected)).astype(float)
     binned = np.add.reduceat(counts, edges), np.add.reduceat(expected, edges)
     assert chi_square_p(*binned) > FALSE_ALARM
 
 
 @pytest.mark.parametrize("modulus", [2, 3, 128])
-def test_no_residue_is_favoured(modulus: int) -> None:
+def test_no_residue_is_favoured(released: np.ndarray, modulus: int) -> None:
     """At this width each residue is equally likely within exp(-2 pi^2 s^2 / m^2), which is 0."""
-    draws = OsEntropy().discrete_gaussian(DRAWS).numpy()
-    counts = np.bincount(draws % modulus, minlength=modulus).astype(float)
+    counts = np.bincount(released % modulus, minlength=modulus).astype(float)
     assert chi_square_p(counts, np.full(modulus, DRAWS / modulus)) > FALSE_ALARM
 
 
-def test_neighbouring_draws_are_independent() -> None:
-    draws = OsEntropy().discrete_gaussian(DRAWS).double().numpy()
-    correlation = np.corrcoef(draws[:-1], draws[1:])[0, 1]
+def test_neighbouring_draws_are_independent(released: np.ndarray) -> None:
+    correlation = np.corrcoef(released[:-1], released[1:])[0, 1]
     assert abs(correlation) < 5.4 / DRAWS**0.5  # two-sided 1e-7
 
 
@@ -101,7 +109,7 @@ def test_opendp_agrees(scale: int) -> None:
     theirs = np.array((space >> dp.m.then_gaussian(scale=float(scale)))([0] * THEIRS))
     ours = draws_of_x(scale)
     reach = int(max(np.abs(theirs).max(), np.abs(ours).max()))
-    width = max(1, scale // 16)  # a few dozen bins see a wrong scale, one of 2% for certain
+    width = max(1, scale // 4)  # some thirty bins show a scale that is 2% wrong in 11 of 12 runs
     first, second = (np.bincount((draws + reach) // width) for draws in (theirs, ours))
     longest = max(len(first), len(second))
     first, second = (np.pad(one, (0, longest - len(one))) for one in (first, second))

@@ -59,26 +59,29 @@ def started(argv: list[str], stdout: int, **environment: str) -> subprocess.Comp
     )
 
 
-def added(tmp_path: Path, *options: str) -> list[str]:
+def initialised(tmp_path: Path) -> str:
     weir = str(tmp_path / "weir")
     assert main(["init", weir, "--quiet"]) == ExitCode.OK
-    words = [f"0,1,2,{NAME}" if word == "0,1,2" else word for word in ADD]
-    return ["dataset", "add", "cats", str(photos(tmp_path)), "--dir", weir, *words, *options]
+    return weir
 
 
-def is_registered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> bool:
+def has_erin(folder: Path, capsys: pytest.CaptureFixture[str]) -> bool:
     capsys.readouterr()
-    assert main(["budget", "--dir", str(tmp_path / "weir")]) == ExitCode.OK
-    return "cats: epsilon" in capsys.readouterr().out
+    assert main(["analyst", "list", "--dir", str(folder / "weir")]) == ExitCode.OK
+    return "erin" in capsys.readouterr().out
 
 
 def test_a_terminal_of_few_letters_gets_escapes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    done = started(added(tmp_path), subprocess.PIPE, PYTHONIOENCODING="ascii", PYTHONUTF8="1")
+    words = [f"0,1,2,{NAME}" if word == "0,1,2" else word for word in ADD]
+    argv = ["dataset", "add", "cats", str(photos(tmp_path)), "--dir", initialised(tmp_path), *words]
+    done = started(argv, subprocess.PIPE, PYTHONIOENCODING="ascii", PYTHONUTF8="1")
     assert done.returncode == ExitCode.OK, done.stderr
     assert rb"\u60a3\u8005 1" in done.stdout
-    assert is_registered(tmp_path, capsys)
+    capsys.readouterr()
+    assert main(["budget", "--dir", str(tmp_path / "weir")]) == ExitCode.OK
+    assert "cats: epsilon" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
@@ -87,26 +90,27 @@ def test_a_command_that_commits_is_done_on_a_full_disk(
 ) -> None:
     if not Path("/dev/full").is_char_device():
         pytest.skip("this system has no /dev/full")
+    argv = ["analyst", "add", "erin", "--dir", initialised(tmp_path), *options]
     with Path("/dev/full").open("wb") as full:
-        done = started(added(tmp_path, *options), full.fileno())
+        done = started(argv, full.fileno())
     assert done.returncode == ExitCode.OUTPUT_LOST, done.stderr
-    assert b"'dataset add' of cats is done and stays done" in done.stderr
+    assert b"'analyst add' of erin is done and stays done" in done.stderr
     assert b"do not run it again" in done.stderr
     assert b"Exception ignored" not in done.stderr
-    assert is_registered(tmp_path, capsys)
+    assert has_erin(tmp_path, capsys)
 
 
 def test_a_command_that_commits_is_done_where_nobody_reads(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    argv = added(tmp_path)
+    argv = ["analyst", "add", "erin", "--dir", initialised(tmp_path)]
     reader, writer = os.pipe()
     os.close(reader)
     try:
         done = started(argv, writer)
         assert done.returncode == ExitCode.OUTPUT_LOST, done.stderr
         assert b"is done and stays done" in done.stderr
-        assert is_registered(tmp_path, capsys)
+        assert has_erin(tmp_path, capsys)
         seen = started(["budget", "--dir", str(tmp_path / "weir")], writer)  # as with 'head'
         assert (seen.returncode, seen.stderr) == (ExitCode.OK, b"")
     finally:

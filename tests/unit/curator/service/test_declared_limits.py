@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from curator.errors import NotPermitted
@@ -63,6 +63,7 @@ def test_rate_and_capacity_stay_within_the_declared_ones(change: dict[str, objec
 
 
 @given(st.integers(1, 70_000), st.floats(1e-6, 1.0))
+@example(379, 0.98)
 def test_the_batch_that_is_said_to_fit_does(nominal_size: int, rate: float) -> None:
     records = small_facts(nominal_size=nominal_size, max_size=70_000, sampling_rate=rate)
     if rate == 1:
