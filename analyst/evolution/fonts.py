@@ -41,6 +41,7 @@ _LONGEST_NAME: Final = 3
 _OUTLINE: Final = 16
 _NOTHING: Final = np.zeros((1, _OUTLINE, _OUTLINE))
 _LEAST_LIKENESS: Final = 0.3
+_FLAT: Final = 1e-3
 _FINER: Final = 2  # characters are drawn at twice the size, then shrunk
 _UNKNOWN: Final = "\uffff"  # no font has it: its shape stands for what is missing
 _REDRAWN: Final = 0.25  # of the images at degree 1: another font, and all else anew
@@ -122,9 +123,17 @@ def _outlines(path: Path, characters: Sequence[str]) -> np.ndarray | None:
 
 
 def _alike(outlines: np.ndarray, usual: np.ndarray) -> float:
-    """Return the mean correlation of the characters of a font with the usual ones."""
-    pairs = zip(outlines, usual, strict=True)
-    return float(np.mean([np.corrcoef(one.ravel(), mean.ravel())[0, 1] for one, mean in pairs]))
+    """Return the mean correlation of the characters of a font with the usual ones.
+
+    A full block, as of a dash, has none: it is as like as it has the same ink.
+    """
+    found = []
+    for one, mean in zip(outlines, usual, strict=True):
+        spread = float(one.std() * mean.std())
+        product = float(((one - one.mean()) * (mean - mean.mean())).mean())
+        flat = 1 - float(np.abs(one - mean).mean())
+        found.append(product / spread if spread > _FLAT else flat)
+    return float(np.mean(found))
 
 
 @final

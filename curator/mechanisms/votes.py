@@ -19,6 +19,7 @@ from torch import Tensor
 from curator.divergences import linear_softmax
 from curator.divergences.device import compute_device
 from curator.divergences.scattering import Scattering
+from curator.errors import MalformedRequest
 from curator.mechanisms.base import Requirements
 from curator.mechanisms.record_choices import ChoiceMechanism, ChoiceSpec, Choose, first_of_least
 from curator.mechanisms.specification import MAX_ROWS, refuse_beyond
@@ -116,8 +117,9 @@ class Votes(ChoiceMechanism):
         """
         super().check_samples(samples)
         labels_Nk = samples.labels_N.reshape(-1, self.spec.images_per_candidate)
-        differ = bool((labels_Nk != labels_Nk[:, :1]).any())
-        refuse_beyond({"labels: expected one class for the images of a candidate": (differ, 0)})
+        if bool((labels_Nk != labels_Nk[:, :1]).any()):
+            detail = "labels: expected one class for the images of a candidate"
+            raise MalformedRequest(detail)
 
     def _kept(self, levels_MD: Tensor) -> Tensor:
         """Return the rows of records that are compared; pixels are there already.
