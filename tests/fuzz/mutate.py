@@ -113,7 +113,7 @@ class Mutator:
             field = cast("FieldDescriptor", chance.choice(fields))
             if field.message_type is None:
                 break
-            message = getattr(message, field.name)
+            message = self._inside(getattr(message, field.name))
         if field.name == "parameters":
             value: Any = self._parameters()
         elif field.type == field.TYPE_BYTES:
@@ -128,6 +128,12 @@ class Mutator:
             setattr(message, field.name, value)
         except ValueError:  # the integer does not fit into this field
             message.ClearField(field.name)
+
+    def _inside(self, found: Any) -> Message:
+        """Return a message, or of a list of messages one, or one more."""
+        if isinstance(found, Message):
+            return found
+        return cast("Message", self._random.choice((*found, found.add())))
 
     def _change_tensor(self, tensor: tensor_pb2.Tensor) -> None:
         chance = self._random
