@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from analyst.chains.recipe import CHAINS, is_chain, load_chain, recipes_of, stage_book
-from analyst.recipes import load_recipe, recipe_to_dict
 from analyst.recipes.assignments import read_assignments
+from analyst.recipes.books import book_of
 from benchmarks.papers.catalogue import Table
 from benchmarks.papers.data import read_data
 from benchmarks.papers.make import Asked, make
@@ -118,8 +118,9 @@ def _resolved(recipe: str, changes: Mapping[str, Any]) -> tuple[str, str]:
         table: Any = [CHAINS.to_dict(chain), stages]
         dataset = chain.training.dataset
     else:
-        loaded = load_recipe(recipe, changes)
-        table, dataset = recipe_to_dict(loaded), loaded.training.dataset
+        book = book_of(recipe)
+        loaded = book.load(recipe, changes)
+        table, dataset = book.to_dict(loaded), loaded.training.dataset
     return dataset, hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()[:12]
 
 

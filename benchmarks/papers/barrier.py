@@ -13,11 +13,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from analyst.evaluation.image_file import LabelledImages
+from analyst.evolution.recipe import EvolutionRecipe
 from analyst.recipes import Recipe
 from benchmarks.papers.data import DataSet
 from benchmarks.papers.work import Work, stop
@@ -32,6 +33,9 @@ from curator.folder import CuratorFolder, initialise
 from curator.mechanisms.catalogue import MECHANISMS, read_specification
 from curator.privacy.event_numbers import MAX_NOISE_MULTIPLIER
 from curator.privacy.facts import DatasetFacts
+
+MakesImages: TypeAlias = Recipe | EvolutionRecipe
+"""Recipes of `analyst train` and of `analyst evolve`."""
 
 _TOLERANCE = 1e-4
 _UPWARDS = Context(prec=5, rounding=ROUND_CEILING)
@@ -52,7 +56,7 @@ class Served:
         return "--curator", self.address, "--credentials", str(self.credentials)
 
 
-def facts_for(work: Work, recipe: Recipe, data: DataSet) -> DatasetFacts:
+def facts_for(work: Work, recipe: MakesImages, data: DataSet) -> DatasetFacts:
     """Return what a steward would declare for the batches of a recipe."""
     mechanism = recipe.mechanism
     size = data.nominal_size
@@ -65,7 +69,7 @@ def facts_for(work: Work, recipe: Recipe, data: DataSet) -> DatasetFacts:
     return data.facts(recipe.training.dataset, declared)
 
 
-def calibrated_noise(recipe: Recipe, facts: DatasetFacts, *, num_in_turn: int = 1) -> float:
+def calibrated_noise(recipe: MakesImages, facts: DatasetFacts, *, num_in_turn: int = 1) -> float:
     """Return the least noise, within 1e-4, with which the budget affords the recipe's steps.
 
     Args:

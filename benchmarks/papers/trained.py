@@ -1,4 +1,4 @@
-"""Cells that are recipes trained through a real curator, or several, over gRPC.
+"""Cells that are recipes of `analyst train` or `evolve`, through a real curator, or several.
 
 Every cell has curators of its own with a budget of its own, so the epsilon of a row is that of this
 run alone, read from the ledger and never from the recipe. What pays once is fetched once and
@@ -8,6 +8,7 @@ trained without the curator. A training that was stopped goes on from its checkp
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,9 +20,12 @@ import numpy as np
 
 from analyst.evaluation.image_file import LabelledImages, load_images, save_images
 from analyst.evaluation.sample import sample_run
-from analyst.recipes import Recipe, load_recipe
+from analyst.evolution.recipe import EvolutionRecipe
+from analyst.recipes import Recipe
+from analyst.recipes.books import load_any
 from analyst.training.checkpoint import checkpoint_store
 from benchmarks.papers.barrier import (
+    MakesImages,
     calibrated_noise,
     charged_run,
     facts_for,
@@ -67,19 +71,30 @@ def make(work: Work) -> Measured:
     )
 
 
-def _recipe(work: Work) -> tuple[Recipe, dict[str, Any]]:
-    """Return the recipe, and what is changed in it, by dotted key."""
+def _recipe(work: Work) -> tuple[MakesImages, dict[str, Any]]:
+    """Return the recipe, and what is changed in it, by dotted key.
+
+    Raises:
+        SystemExit: If it makes no images.
+    """
     changes = dict(work.settings.get("set", {}))
     changes["training.seed"] = work.seed
     num_points = work.settings.get("points", 0)
     if num_points:
-        steps = load_recipe(work.settings["recipe"], changes).training.steps
+        steps = _loaded(work, changes).training.steps
         every = max(1, int(steps) // num_points)
         changes |= {_KEEP: num_points + 2, _EVERY: every, _METRICS: every}
-    return load_recipe(work.settings["recipe"], changes), changes
+    return _loaded(work, changes), changes
 
 
-def _curators(work: Work, recipe: Recipe, data: DataSet) -> tuple[CuratorFolder, ...]:
+def _loaded(work: Work, changes: Mapping[str, Any]) -> MakesImages:
+    recipe = load_any(work.settings["recipe"], changes)
+    if not isinstance(recipe, Recipe | EvolutionRecipe):
+        sys.exit(f"recipe '{work.settings['recipe']}' makes no images")
+    return recipe
+
+
+def _curators(work: Work, recipe: MakesImages, data: DataSet) -> tuple[CuratorFolder, ...]:
     """Return the curators' folders: one, or as many as `curators` says, with a part each.
 
     The first `flipped` of them have inverted images: a mistake that the generated ones show.
@@ -108,7 +123,7 @@ def part_of(data: DataSet, number: int, count: int) -> DataSet:
 
 
 def _train(
-    work: Work, recipe: Recipe, changes: Mapping[str, Any], folders: tuple[CuratorFolder, ...]
+    work: Work, recipe: MakesImages, changes: Mapping[str, Any], folders: tuple[CuratorFolder, ...]
 ) -> float:
     """Train, or go on; return the seconds of all sessions.
 
@@ -129,9 +144,9 @@ def _train(
 
 
 def _sessions(
-    work: Work, recipe: Recipe, changes: Mapping[str, Any], folders: tuple[CuratorFolder, ...]
+    work: Work, recipe: MakesImages, changes: Mapping[str, Any], folders: tuple[CuratorFolder, ...]
 ) -> None:
-    how = _how_to_train(work, changes)
+    how = _how_to_train(work, recipe, changes)
     if not recipe.mechanism.pays_per_step and len(folders) == 1:
         released = work.folder / "released.safetensors"
         if not released.exists():
@@ -144,7 +159,8 @@ def _sessions(
         return
     with serving(work, *folders) as reached:
         if len(folders) == 1:
-            run_analyst(work, ("train", *reached[0].words, *how))
+            train = "train" if isinstance(recipe, Recipe) else "evolve"
+            run_analyst(work, (train, *reached[0].words, *how))
             return
         file = work.folder / "federation.toml"
         named = {folder.root.name: one for folder, one in zip(folders, reached, strict=True)}
@@ -172,10 +188,11 @@ def timed(folder: Path) -> Iterator[Path]:
         seconds.write_text(json.dumps(before + spent))
 
 
-def _how_to_train(work: Work, changes: Mapping[str, Any]) -> tuple[str, ...]:
+def _how_to_train(work: Work, recipe: MakesImages, changes: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the options of a new training, or of one to go on with."""
     out = work.folder / "run"
-    place = ("--out", str(out), "--device", work.device)
+    place: tuple[str, ...] = ("--out", str(out))
+    place += ("--device", work.device) if isinstance(recipe, Recipe) else ()  # votes train nothing
     if any((out / "checkpoints").glob("*.json")):
         return ("--resume", *place)
     return (*_new(work, changes), *place)

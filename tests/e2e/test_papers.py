@@ -60,6 +60,15 @@ def test_a_row_is_made_once(tmp_path: Path) -> None:
     assert len(_rows(tmp_path)) == 1
 
 
+def test_candidates_that_evolve_make_a_row(tmp_path: Path) -> None:
+    done = _try(tmp_path, "--set", "training.steps=2", recipe="votes-digits")
+    assert done.returncode == 0, done.stderr
+    (row,) = _rows(tmp_path)
+    assert 0 < row["epsilon"] < 10
+    assert row["details"]["steps"] == 2
+    assert 10 < row["values"]["logistic"] <= 100
+
+
 def test_noise_is_calibrated_to_the_steps(tmp_path: Path) -> None:
     first = _try(tmp_path, "--calibrated", recipe="dp-sinkhorn-digits")
     assert first.returncode == 0, first.stderr
