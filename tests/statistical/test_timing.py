@@ -1,8 +1,9 @@
 """The time of an answer does not tell what the private batch held.
 
-Five private sets of one size (batches equal to the generated images, near, far, empty, and full)
-are asked the same steps, in an order drawn at random, so that whatever else the machine does falls
-on all alike. Every pair is compared by a two-sample Kolmogorov-Smirnov test; the family of ten
+Private sets of one size (batches equal to the generated images, near, far, empty, and full; for
+mechanisms that ask every record, sets whose records choose one option, all of them, or none) are
+asked the same steps, in an order drawn at random, so that whatever else the machine does falls
+on all alike. Every pair is compared by a two-sample Kolmogorov-Smirnov test; a family
 alarms falsely with probability 1e-6. A planted data-dependent schedule must be told apart.
 """
 
@@ -11,12 +12,13 @@ from __future__ import annotations
 import itertools
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save
 from scipy.stats import ks_2samp
 
 from curator.data.binomial import draw_count
@@ -24,12 +26,17 @@ from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.divergences import backend
 from curator.divergences.backend import Backend, choose_backend
+from curator.mechanisms import record_choices
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn, DpSinkhornSpec
+from curator.mechanisms.record_choices import ChoiceMechanism
+from curator.mechanisms.score import Score, ScoreSpec
+from curator.mechanisms.votes import Votes, VotesSpec
 from curator.privacy.batches import ImageSpace, Samples
 from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.noise import NoiseSource
-from curator.sanitizer import clipped
+from curator.sanitizer import choices, clipped
 from curator.sanitizer.entropy import OsEntropy
+from curator.state.asking import private_batches
 
 pytestmark = pytest.mark.statistical
 
@@ -96,22 +103,40 @@ def times(calls: int, asked: dict[str, str]) -> dict[str, np.ndarray]:
 
     All sets take turns in one place of memory, as two places differ in time whatever is in them.
     """
-    torch.set_num_threads(1)
     mechanism, noise, sets = DpSinkhorn(spec(), SPACE), OsEntropy(), private_sets()
     held = np.zeros_like(sets["equal"])
     labels = np.tile(LABELS.numpy(), COPIES).astype(np.int64)
     records = PrivateRecords(LabelledImages(levels=held, labels=labels))
-    images = torch.from_numpy(levels().reshape(ROWS, -1)).float() / 8 - 1
-    samples = Samples(images_ND=images, labels_N=LABELS)
-    order = [name for name in sets for _ in range(calls)]
-    random.SystemRandom().shuffle(order)
-    seconds: dict[str, list[float]] = {name: [] for name in sets}
-    for name in [*list(sets) * 5, *order]:
+
+    def put(name: str) -> None:
         asked["name"] = name
         held[...] = sets[name]
-        started = time.perf_counter()
+
+    def answer() -> None:
         batch = records.poisson_batch(mechanism.spec.rate, CAPACITY, noise)
-        mechanism.gradient(samples, batch, noise)
+        mechanism.gradient(samples(), batch, noise)
+
+    return in_random_order(list(sets), put, answer, calls)
+
+
+def samples() -> Samples:
+    """Return the generated images, those of the set of equal ones."""
+    images = torch.from_numpy(levels().reshape(ROWS, -1)).float() / 8 - 1
+    return Samples(images_ND=images, labels_N=LABELS)
+
+
+def in_random_order(
+    names: list[str], put: Callable[[str], None], answer: Callable[[], None], calls: int
+) -> dict[str, np.ndarray]:
+    """Return the seconds of that many answers for each set, after a few that are not counted."""
+    torch.set_num_threads(1)
+    order = [name for name in names for _ in range(calls)]
+    random.SystemRandom().shuffle(order)
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    for name in [*names * 5, *order]:
+        put(name)
+        started = time.perf_counter()
+        answer()
         seconds[name].append(time.perf_counter() - started)
     return {name: np.array(values[5:]) for name, values in seconds.items()}
 
@@ -169,5 +194,86 @@ def test_a_data_dependent_schedule_is_told_apart(
 
     monkeypatch.setattr(DpSinkhorn, "gradient", hurried)
     p, pair = smallest_p(times(300, forced))
+    assert p < FAMILY_ERROR
+    assert "empty" in pair
+
+
+def choice_mechanisms() -> list[ChoiceMechanism]:
+    bounds = {"noise_multiplier": 3.0, "max_size": ROWS * COPIES, "max_records_per_unit": 1}
+    votes = VotesSpec(**bounds, num_candidates=ROWS, images_per_candidate=1, features="pixels")
+    score = ScoreSpec(**bounds, architecture="mlp-features", counts="by-class")
+    return [Votes(votes, SPACE), Score(score, SPACE)]
+
+
+def asked_of(mechanism: ChoiceMechanism) -> Samples:
+    if not isinstance(mechanism, Score):
+        return samples()
+    draws = torch.Generator().manual_seed(0)
+    sizes = mechanism.shape.sizes.items()
+    weights = {name: torch.randn(size, generator=draws) for name, size in sizes}
+    images = torch.zeros((mechanism.num_options, 1))
+    labels = torch.zeros(len(images), dtype=torch.int64)
+    return Samples(images_ND=images, labels_N=labels, weights=save(weights))
+
+
+def choice_times(mechanism: ChoiceMechanism, calls: int) -> dict[str, np.ndarray]:
+    """Return the seconds of answers of sets whose records choose as differently as can be.
+
+    In two of them all records are alike: all of one class, or of the class that has no candidate;
+    in another no row is a record.
+    """
+    sets, noise = private_sets(), OsEntropy()
+    labels = np.tile(LABELS.numpy(), COPIES).astype(np.int64)
+    records = PrivateRecords(LabelledImages(levels=sets["equal"], labels=labels), len(labels))
+    state = mechanism.start(private_batches(mechanism, records, noise))
+    (held,) = (sealed.unseal() for sealed in state.batches)
+    masks = held.mask_M.clone()
+    of_sets = {name: torch.from_numpy(one.reshape(len(one), -1)) for name, one in sets.items()}
+    one = of_sets["equal"][:1].expand(len(labels), -1)
+    ways = {
+        "equal": (of_sets["equal"], torch.from_numpy(labels), masks),
+        "far": (of_sets["far"], torch.from_numpy(labels), masks),
+        "one option": (one, torch.zeros(len(labels), dtype=torch.int64), masks),
+        "empty": (of_sets["far"], torch.from_numpy(labels), torch.zeros_like(masks)),
+    }
+    asked = asked_of(mechanism)
+
+    def put(name: str) -> None:
+        levels_MD, labels_M, mask_M = ways[name]
+        held.levels_MD[: len(levels_MD)] = levels_MD
+        held.labels_M[: len(labels_M)] = labels_M
+        held.mask_M[:] = mask_M
+
+    return in_random_order(list(ways), put, lambda: mechanism.gradient(state, asked, noise), calls)
+
+
+@pytest.mark.parametrize("mechanism", choice_mechanisms(), ids=lambda one: one.name)
+def test_of_records_that_choose_the_times_cannot_be_told_apart(mechanism: ChoiceMechanism) -> None:
+    """So many answers tell distributions apart that are 0.16 apart somewhere."""
+    p, pair = smallest_p(choice_times(mechanism, 600))
+    assert p > FAMILY_ERROR, pair
+
+
+def test_records_that_are_counted_only_where_they_are_some_are_told_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The planted fault: choices are made for rows that are records only."""
+    real = choices.choices_of
+
+    def hurried(choose: Any, rows: Any) -> torch.Tensor:
+        (batch,) = kept
+        return real(choose, rows) if bool(batch.mask_M.any()) else torch.full((ROWS * COPIES,), -1)
+
+    mechanism, kept = choice_mechanisms()[0], []
+    start = mechanism.start
+
+    def starting(batches: Any) -> Any:
+        state = start(batches)
+        kept.extend(sealed.unseal() for sealed in state.batches)
+        return state
+
+    monkeypatch.setattr(mechanism, "start", starting)
+    monkeypatch.setattr(record_choices, "choices_of", hurried)
+    p, pair = smallest_p(choice_times(mechanism, 300))
     assert p < FAMILY_ERROR
     assert "empty" in pair
