@@ -126,7 +126,7 @@ def samples() -> Samples:
 
 
 def in_random_order(
-    names: list[str], put: Callable[[str], None], answer: Callable[[], None], calls: int
+    names: list[str], put: Callable[[str], None], answer: Callable[[], object], calls: int
 ) -> dict[str, np.ndarray]:
     """Return the seconds of that many answers for each set, after a few that are not counted."""
     torch.set_num_threads(1)
@@ -199,7 +199,11 @@ def test_a_data_dependent_schedule_is_told_apart(
 
 
 def choice_mechanisms() -> list[ChoiceMechanism]:
-    bounds = {"noise_multiplier": 3.0, "max_size": ROWS * COPIES, "max_records_per_unit": 1}
+    bounds: dict[str, Any] = {
+        "noise_multiplier": 3.0,
+        "max_size": ROWS * COPIES,
+        "max_records_per_unit": 1,
+    }
     votes = VotesSpec(**bounds, num_candidates=ROWS, images_per_candidate=1, features="pixels")
     score = ScoreSpec(**bounds, architecture="mlp-features", counts="by-class")
     return [Votes(votes, SPACE), Score(score, SPACE)]
@@ -264,7 +268,8 @@ def test_records_that_are_counted_only_where_they_are_some_are_told_apart(
         (batch,) = kept
         return real(choose, rows) if bool(batch.mask_M.any()) else torch.full((ROWS * COPIES,), -1)
 
-    mechanism, kept = choice_mechanisms()[0], []
+    kept: list[Any] = []
+    mechanism = choice_mechanisms()[0]
     start = mechanism.start
 
     def starting(batches: Any) -> Any:
