@@ -3,6 +3,9 @@
 Two octaves of one bank of eight Morlet wavelets. An octave filters maps, takes moduli and halves
 the resolution; images and the moduli of the first octave go through the second one.
 
+In float32 on a processor loops compiled by numba do it, if they agree with plain torch on this
+machine; else, and on a graphics card, plain torch does.
+
 Shapes: N images, C channels, H height, W width, P maps, T tiles, I tile inputs, O outputs.
 """
 
@@ -10,7 +13,12 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -22,7 +30,11 @@ _FREQUENCY = 0.75 * math.pi
 _FILTER_GRID = 2.0**-14
 _SMOOTHING = 2.0**-26
 _LARGEST_TILE = 8
+_TOLERANCE = 1e-5
+_BLOCK = 16  # images of a vector of the compiled loops
 _FIRST_WEIGHT, _SECOND_WEIGHT = 2, 6  # the orders become about equally wide
+
+Result = TypeVar("Result")
 
 
 def num_coefficients(channels: int, height: int, width: int) -> int:
@@ -38,6 +50,45 @@ def scattering(images_NCHW: Tensor) -> Tensor:
 
     Returns:
         Rows [N, S]: weighted maps of order 0, 1 and 2, on grids of a quarter of the sides.
+    """
+    if images_NCHW.device.type == "cpu" and images_NCHW.dtype is torch.float32 and not why_plain():
+        rows_NS: Tensor = _Looped.apply(images_NCHW)  # type: ignore[no-untyped-call]
+        return rows_NS
+    return plain_scattering(images_NCHW)
+
+
+@functools.lru_cache(maxsize=1)
+def why_plain() -> str:
+    """Return why compiled loops are not used on processors; empty if they are."""
+    if find_spec("numba") is None:
+        return "numba is not installed"
+    axis = torch.linspace(0, 40, 2 * 8 * 12).reshape(2, 1, 8, 12)
+    results = []
+    try:
+        for transform, dtype in ((_Looped.apply, torch.float32), (plain_scattering, torch.float64)):
+            images = axis.to(dtype).sin().requires_grad_()
+            rows_NS = transform(images)
+            weights_NS = torch.linspace(0, 90, rows_NS.numel(), dtype=dtype).cos().view_as(rows_NS)
+            (slopes,) = torch.autograd.grad(rows_NS, images, weights_NS)
+            results.append((rows_NS.detach().double(), slopes.double()))
+    except Exception as fault:  # noqa: BLE001 - a compiler can fail in any way; torch remains
+        return f"its loops could not be compiled ({type(fault).__name__})"
+    error = max(
+        float((one - other).abs().max() / other.abs().max())
+        for one, other in zip(*results, strict=True)
+    )
+    if not error <= _TOLERANCE:
+        return (
+            f"they differ from float64 by {error:.1e} of the largest, {_TOLERANCE:.0e} is allowed"
+        )
+    return ""
+
+
+def plain_scattering(images_NCHW: Tensor) -> Tensor:
+    """Return the same as `scattering` by operations of torch alone.
+
+    Args:
+        images_NCHW: Pixels in [-1, 1].
     """
     height, width = images_NCHW.shape[2:]
     images = functional.pad((images_NCHW + 1) / 2, (0, -width % 4, 0, -height % 4))
@@ -113,3 +164,58 @@ class _Modulus(torch.autograd.Function):
         parts_TO, moduli = ctx.saved_tensors  # type: ignore[attr-defined]
         parts: Tensor = parts_TO.unflatten(1, (2, -1)) * (slopes / moduli).unsqueeze(1)
         return parts.flatten(1)
+
+
+class _Looped(torch.autograd.Function):
+    """Compiled loops, sixteen images at a time, on as many threads as torch may have."""
+
+    @staticmethod
+    def forward(ctx: torch.autograd.function.FunctionCtx, images_NCHW: Tensor) -> Tensor:
+        from analyst.embedding import scattering_loops as loops
+
+        images_NCHW = images_NCHW.detach().contiguous()
+        rows_NS = images_NCHW.new_empty(
+            (len(images_NCHW), num_coefficients(*images_NCHW.shape[1:]))
+        )
+        images, rows = images_NCHW.numpy(), rows_NS.numpy()
+
+        def scatter(start: int) -> np.ndarray[Any, Any]:
+            first: np.ndarray[Any, Any] = loops.scatter(images, _split_filters(), start, rows)
+            return first
+
+        ctx.first = _each_block(scatter, len(images))  # type: ignore[attr-defined]
+        ctx.save_for_backward(images_NCHW)
+        return rows_NS
+
+    @staticmethod
+    def backward(ctx: torch.autograd.function.FunctionCtx, slopes_NS: Tensor) -> Tensor:
+        from analyst.embedding import scattering_loops as loops
+
+        (images_NCHW,) = ctx.saved_tensors  # type: ignore[attr-defined]
+        result = torch.empty_like(images_NCHW)
+        images, slopes, out = images_NCHW.numpy(), slopes_NS.contiguous().numpy(), result.numpy()
+        first: list[np.ndarray[Any, Any]] = ctx.first  # type: ignore[attr-defined]
+
+        def pull(start: int) -> None:
+            moduli = first[start // _BLOCK]
+            loops.pull(images, moduli, _split_filters(), start, slopes, out)
+
+        _each_block(pull, len(images))
+        return result
+
+
+def _each_block(work: Callable[[int], Result], num_images: int) -> list[Result]:
+    """Return what work makes of each block, in order; a block is one thread's."""
+    starts = range(0, num_images, _BLOCK)
+    num_threads = min(torch.get_num_threads(), len(starts))
+    if num_threads < 2:
+        return [work(start) for start in starts]
+    with ThreadPoolExecutor(num_threads) as threads:
+        return list(threads.map(work, starts))
+
+
+@functools.lru_cache(maxsize=1)
+def _split_filters() -> np.ndarray[Any, Any]:
+    from analyst.embedding import scattering_loops as loops
+
+    return loops.split(_filters()[:, 0].numpy())

@@ -13,6 +13,7 @@ from torch import Tensor
 from analyst.embedding.autoencoder import split_release
 from analyst.embedding.file import SavedEmbedding, load_embedding, save_embedding
 from analyst.embedding.offline import OfflineBarrier
+from analyst.embedding.scattering import why_plain
 from analyst.errors import RecipeError
 from analyst.recipes import Recipe
 from analyst.recipes.mechanisms import RELEASED_ONCE
@@ -108,6 +109,7 @@ def train_offline(
     """
     _allow_short_products(recipe.session.device)
     embedding = load_embedding(path)
+    _say_why_plain(embedding, recipe.session.device, progress)
     options = replace(options, decoder=embedding.autoencoder)
     return run_session(OfflineBarrier(embedding), recipe, options, progress, stop)
 
@@ -122,9 +124,17 @@ def resume_offline(
     """Go on with a training on a saved embedding; here the checkpoint knows the next step."""
     _, manifest = checkpoint_store(options.out).load()
     reached = (manifest.num_steps, manifest.next_step)
-    _allow_short_products(str(overrides.get("session.device", "cpu")))
-    barrier = OfflineBarrier(load_embedding(path), reached=reached)
+    device, embedding = str(overrides.get("session.device", "cpu")), load_embedding(path)
+    _allow_short_products(device)
+    _say_why_plain(embedding, device, progress)
+    barrier = OfflineBarrier(embedding, reached=reached)
     return resume_session(barrier, dict(overrides), options, progress, stop)
+
+
+def _say_why_plain(embedding: SavedEmbedding, device: str, progress: Progress) -> None:
+    """Say why the scattering of a release is slower here than it could be."""
+    if embedding.parameters.get("num_scattering_features") and device == "cpu" and why_plain():
+        progress.say(f"the scattering runs in plain torch, several times slower: {why_plain()}")
 
 
 def _allow_short_products(device: str) -> None:
