@@ -18,6 +18,7 @@ from analyst.embedding.file import SavedEmbedding
 from analyst.errors import EmbeddingError, RecipeError, RunClosed
 from analyst.facts import ImageFacts
 from analyst.recipes.mechanisms import RELEASED_ONCE
+from analyst.training.generated_means import GeneratedMeans, others_of
 
 _MIN_COUNT_IN_STDS = 2.0
 
@@ -31,12 +32,15 @@ class EmbeddingObjective:
         self._map = feature_map(embedding.parameters, embedding.shape)
         self._means_KR = class_means(embedding).to(torch.float32)
 
-    def gradient(self, images_NCHW: Tensor, labels_N: Tensor) -> Tensor:
+    def gradient(
+        self, images_NCHW: Tensor, labels_N: Tensor, past: GeneratedMeans | None = None
+    ) -> Tensor:
         """Return the gradient of the mean over classes of the unbiased MMD^2.
 
         Args:
             images_NCHW: Pixels in [-1, 1]; codes [N, E] where the release is of codes.
             labels_N: Class numbers.
+            past: What is remembered of earlier images.
 
         Returns:
             As large as what was given; a class without images contributes nothing.
@@ -44,11 +48,15 @@ class EmbeddingObjective:
         if self._means_KR.device != images_NCHW.device:
             self._means_KR = self._means_KR.to(images_NCHW.device)
         means_KR = self._means_KR.to(images_NCHW.dtype)
-        return mmd_gradient(self._map, means_KR, images_NCHW, labels_N)
+        return mmd_gradient(self._map, means_KR, images_NCHW, labels_N, past)
 
 
 def mmd_gradient(
-    rows_of: FeatureMap, means_KR: Tensor, images_NCHW: Tensor, labels_N: Tensor
+    rows_of: FeatureMap,
+    means_KR: Tensor,
+    images_NCHW: Tensor,
+    labels_N: Tensor,
+    past: GeneratedMeans | None = None,
 ) -> Tensor:
     """Return the gradient of the mean over classes of the unbiased MMD^2, as large as the images.
 
@@ -57,6 +65,7 @@ def mmd_gradient(
         means_KR: What the rows of each class should have as their mean.
         images_NCHW: Pixels in [-1, 1], or codes.
         labels_N: Class numbers.
+        past: What is remembered of earlier images: less spread, a little behind.
     """
     with torch.enable_grad():
         moving = images_NCHW.detach().requires_grad_()
@@ -64,7 +73,7 @@ def mmd_gradient(
     values_NR = rows_NR.detach()
     sums_KR = torch.zeros_like(means_KR).index_add_(0, labels_N, values_NR)
     sizes_K1 = torch.bincount(labels_N, minlength=len(means_KR)).to(values_NR).unsqueeze(1)
-    others_KR = torch.where(sizes_K1 > 1, sums_KR / (sizes_K1 - 1).clamp_min(1), 0.0)
+    others_KR = (others_of if past is None else past.others)(sums_KR, sizes_K1)
     weights_KR = (others_KR - means_KR) * (2 / (len(means_KR) * sizes_K1.clamp_min(1)))
     (gradient,) = torch.autograd.grad(rows_NR, moving, weights_KR[labels_N])
     return gradient
@@ -90,9 +99,16 @@ class OfflineRun:
 
     spent_epsilon = 0.0
 
-    def __init__(self, embedding: SavedEmbedding, *, num_steps: int, next_step: int) -> None:
+    def __init__(
+        self,
+        embedding: SavedEmbedding,
+        *,
+        num_steps: int,
+        next_step: int,
+        past: GeneratedMeans | None = None,
+    ) -> None:
         """Start at a step."""
-        self._objective = _objective(embedding)
+        self._objective, self._past = _objective(embedding), past
         self.run_id = embedding.run_id
         self.budget_epsilon = embedding.dataset["epsilon"]
         self.num_steps = num_steps
@@ -107,7 +123,9 @@ class OfflineRun:
         if self.next_step > self.num_steps:
             reason, message = "RUN_CLOSED", "The declared steps are used."
             raise RunClosed(reason, message, remedy="Start a new run.")
-        gradient = self._objective.gradient(images, labels)
+        if self._past is not None:
+            self._past.reached((self.next_step - 1) / self.num_steps)
+        gradient = self._objective.gradient(images, labels, self._past)
         self.next_step += 1
         return gradient
 
@@ -120,10 +138,14 @@ class OfflineBarrier:
     """The part of a curator that training needs, played by a saved embedding."""
 
     def __init__(
-        self, embedding: SavedEmbedding, *, reached: tuple[int, int] | None = None
+        self,
+        embedding: SavedEmbedding,
+        *,
+        reached: tuple[int, int] | None = None,
+        past: GeneratedMeans | None = None,
     ) -> None:
-        """Take an embedding."""
-        self._embedding = embedding
+        """Take an embedding, how far a run is on it, and what is remembered beside it."""
+        self._embedding, self._past = embedding, past
         self._reached = reached
 
     def describe(self, dataset: str) -> ImageFacts:
@@ -183,7 +205,7 @@ class OfflineBarrier:
             what = ", ".join(f"mechanism.{name}" for name in other) or "mechanism.kind"
             message = f"the recipe asks for another release than this one of '{dataset}': {what}"
             raise RecipeError(message, "Use the recipe that the run was opened with.")
-        return OfflineRun(self._embedding, num_steps=num_steps, next_step=1)
+        return OfflineRun(self._embedding, num_steps=num_steps, next_step=1, past=self._past)
 
     def resume_run(self, run_id: str) -> OfflineRun:
         """Return the run of a checkpoint.
@@ -198,7 +220,9 @@ class OfflineBarrier:
             message = f"this checkpoint was trained on the release of run {run_id}"
             raise EmbeddingError(message, "Give the embedding of that run.")
         num_steps, next_step = self._reached
-        return OfflineRun(self._embedding, num_steps=num_steps, next_step=next_step)
+        return OfflineRun(
+            self._embedding, num_steps=num_steps, next_step=next_step, past=self._past
+        )
 
 
 def _objective(embedding: SavedEmbedding) -> EmbeddingObjective:

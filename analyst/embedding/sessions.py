@@ -18,10 +18,17 @@ from analyst.errors import RecipeError
 from analyst.recipes import Recipe
 from analyst.recipes.mechanisms import RELEASED_ONCE
 from analyst.training.checkpoint import checkpoint_store
+from analyst.training.generated_means import GeneratedMeans
 from analyst.training.loop import Stop
 from analyst.training.progress import Progress
 from analyst.training.run_source import Curator, OpenRun, RunSource
-from analyst.training.session import SessionOptions, SessionResult, resume_session, run_session
+from analyst.training.session import (
+    SessionOptions,
+    SessionResult,
+    recipe_of,
+    resume_session,
+    run_session,
+)
 
 if TYPE_CHECKING:
     from analyst.client.codec import DownloadedRelease
@@ -110,8 +117,9 @@ def train_offline(
     _allow_short_products(recipe.session.device)
     embedding = load_embedding(path)
     _say_why_plain(embedding, recipe.session.device, progress)
-    options = replace(options, decoder=embedding.autoencoder)
-    return run_session(OfflineBarrier(embedding), recipe, options, progress, stop)
+    past = _past(embedding, recipe)
+    options = replace(options, decoder=embedding.autoencoder, past=past)
+    return run_session(OfflineBarrier(embedding, past=past), recipe, options, progress, stop)
 
 
 def resume_offline(
@@ -127,8 +135,17 @@ def resume_offline(
     device, embedding = str(overrides.get("session.device", "cpu")), load_embedding(path)
     _allow_short_products(device)
     _say_why_plain(embedding, device, progress)
-    barrier = OfflineBarrier(embedding, reached=reached)
+    past = _past(embedding, recipe_of(manifest, options.out, overrides))
+    barrier = OfflineBarrier(embedding, reached=reached, past=past)
+    options = replace(options, past=past)
     return resume_session(barrier, dict(overrides), options, progress, stop)
+
+
+def _past(embedding: SavedEmbedding, recipe: Recipe) -> GeneratedMeans | None:
+    """Return what the recipe wants to be remembered of generated images."""
+    num_classes, num_features = embedding.sums_KR.shape
+    window = recipe.training.memory
+    return GeneratedMeans(num_classes, num_features - 1, window) if window > 1 else None
 
 
 def _say_why_plain(embedding: SavedEmbedding, device: str, progress: Progress) -> None:

@@ -50,6 +50,15 @@ class TrainingConfig:
     ema_decay: Annotated[
         float, Field(ge=0, lt=1, description="decay of the averaged weights; 0 keeps the last")
     ] = 0.0
+    memory: Annotated[
+        float,
+        Field(
+            ge=1,
+            le=1e4,
+            description="steps whose generated features are averaged in the end, fewer before; "
+            "1 has none; on a downloaded release only",
+        ),
+    ] = 1.0
     guidance: Annotated[
         float, Field(ge=0, description="weight of what --teacher says of the images; 0 has none")
     ] = 0.0

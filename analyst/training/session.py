@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from analyst.training.checkpoint import (
     must_fit_recipe,
     read_run,
 )
+from analyst.training.generated_means import GeneratedMeans
 from analyst.training.grid import is_drawable
 from analyst.training.guided import Guide, GuidedRun
 from analyst.training.loop import Outcome, Stop, train
@@ -51,6 +51,7 @@ class SessionOptions:
     start_from: Path | None = None
     decoder: Mapping[str, Tensor] | None = None  # released weights by name, of a download
     guide: Guide | None = None  # sees every image; `training.guidance` says how much it counts
+    past: GeneratedMeans | None = None  # of a download; `training.memory` says of how many steps
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,9 +100,9 @@ def run_session(
     else:
         num_steps = recipe.training.steps
     run = source.open_run(facts.name, mechanism.wire_name, parameters, num_steps=num_steps)
-    session = _Session(options.out, state, recipe, dataset, run, progress)
+    session = _Session(options, state, recipe, dataset, run, progress)
     session.outputs.opened()
-    return session.train(stop, options.guide)
+    return session.train(stop)
 
 
 def first_state(recipe: Recipe, dataset: dict[str, Any], options: SessionOptions) -> TrainingState:
@@ -118,6 +119,10 @@ def first_state(recipe: Recipe, dataset: dict[str, Any], options: SessionOptions
     """
     check_device(recipe.session.device, RecipeError)
     _check_guide(recipe, dataset, options.guide)
+    if recipe.training.memory > 1 and options.past is None:
+        message = "training.memory is of features, which a curator's gradients do not show"
+        remedy = "Train on the release: 'analyst embedding download', then 'embedding train'."
+        raise RecipeError(message, f"{remedy} Or add --set training.memory=1.")
     state = _state(recipe, dataset)
     if options.start_from is not None:
         start_from(state, recipe, dataset, options.start_from)
@@ -163,11 +168,13 @@ def resume_session(
     state = _state(recipe, manifest.dataset)
     with must_fit_recipe(options.out):
         load_state(state, tensors)
+        if options.past is not None:
+            options.past.load(tensors)
     state.num_updates = manifest.num_updates
     run = source.resume_run(manifest.run_id)
-    session = _Session(options.out, state, recipe, manifest.dataset, run, progress)
+    session = _Session(options, state, recipe, manifest.dataset, run, progress)
     session.outputs.resumed(manifest.next_step)
-    return session.train(stop, options.guide)
+    return session.train(stop)
 
 
 def recipe_of(manifest: Manifest, out: Path, overrides: Mapping[str, Any]) -> Recipe:
@@ -210,7 +217,7 @@ class _Session:
 
     def __init__(
         self,
-        out: Path,
+        options: SessionOptions,
         state: TrainingState,
         recipe: Recipe,
         dataset: dict[str, Any],
@@ -218,12 +225,13 @@ class _Session:
         progress: Progress,
     ) -> None:
         self._state, self._recipe, self._run, self._progress = state, recipe, run, progress
+        self._guide, self._past, out = options.guide, options.past, options.out
         channels = image_shape(dataset).channels
         self._grids = SampleGrids(out, state, recipe) if is_drawable(channels) else None
         if self._grids is None:
             progress.say(f"no sample grids: images of {channels} channels are no pictures")
         trained = Trained(
-            tensors=partial(state_tensors, state),
+            tensors=self._tensors,
             num_updates=lambda: state.num_updates,
             recipe=recipe_to_dict(recipe),
             dataset=dataset,
@@ -236,12 +244,15 @@ class _Session:
         )
         self.outputs = Outputs(out, run, trained, progress)
 
-    def train(self, stop: Stop, guide: Guide | None) -> SessionResult:
+    def _tensors(self) -> dict[str, Tensor]:
+        return state_tensors(self._state) | ({} if self._past is None else self._past.tensors())
+
+    def train(self, stop: Stop) -> SessionResult:
         """Take the steps that are left."""
         state, run = self._state, self._run
         asked: ImageRun = run
-        if guide is not None:
-            asked = GuidedRun(run, guide, self._recipe.training.guidance)
+        if self._guide is not None:
+            asked = GuidedRun(run, self._guide, self._recipe.training.guidance)
 
         def work() -> Outcome:
             if self._grids is not None and state.num_updates == 0:

@@ -18,9 +18,10 @@ from analyst.errors import EmbeddingError, OutputExists, RecipeError, RunClosed
 from analyst.generators.generator import ImageShape
 from analyst.recipes import load_recipe
 from analyst.training.checkpoint import checkpoint_store
+from analyst.training.generated_means import GeneratedMeans
 from analyst.training.loop import Outcome
 from analyst.training.progress import Progress
-from analyst.training.session import SessionOptions
+from analyst.training.session import SessionOptions, run_session
 from curator.mechanisms.mean_embedding import MeanEmbedding, MeanEmbeddingSpec
 from curator.privacy.batches import ImageSpace, Samples
 from curator.sanitizer.post_process import post_process, release_values
@@ -124,12 +125,13 @@ def digits() -> SavedEmbedding:
     return saved(recipe.mechanism.parameters(None), shape, name="digits")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("memory", [1, 4])
 def test_training_offline_can_be_cut_and_resumed(
-    tmp_path: Path, progress: Progress, make_stop: MakeStop
+    memory: int, tmp_path: Path, progress: Progress, make_stop: MakeStop
 ) -> None:
     path = tmp_path / "e.safetensors"
     save_embedding(path, digits())
-    recipe = load_recipe("embedding-digits", SMALL)
+    recipe = load_recipe("embedding-digits", SMALL | {"training.memory": memory})
     whole, cut = SessionOptions(out=tmp_path / "whole"), SessionOptions(out=tmp_path / "cut")
     assert train_offline(path, recipe, whole, progress, make_stop()).num_updates == 6
     first = train_offline(path, recipe, cut, progress, make_stop(after=4))
@@ -137,6 +139,59 @@ def test_training_offline_can_be_cut_and_resumed(
     assert resume_offline(path, {}, cut, progress, make_stop()).num_updates == 6
     (one, _), (other, _) = (checkpoint_store(options.out).load() for options in (whole, cut))
     assert all(torch.equal(one[name], other[name]) for name in one)
+    assert ("past.means" in one) == (memory > 1)
+
+
+def test_a_memory_needs_a_release(tmp_path: Path, progress: Progress, make_stop: MakeStop) -> None:
+    recipe = load_recipe("embedding-digits", SMALL | {"training.memory": 4})
+    options = SessionOptions(out=tmp_path / "run")
+    with pytest.raises(RecipeError, match=r"training\.memory") as caught:
+        run_session(OfflineBarrier(digits()), recipe, options, progress, make_stop())
+    assert "embedding download" in caught.value.remedy
+
+
+def test_the_first_step_remembers_nothing_and_later_ones_add_up() -> None:
+    """The means are of all steps that the window holds; a class that is missing waits."""
+    objective = EmbeddingObjective(saved(PARAMETERS))
+    rows_of = feature_map(PARAMETERS, SHAPE)
+    batch, labels = images(6, seed=2), torch.tensor([0, 0, 1, 1, 2, 2])
+    past = GeneratedMeans(3, PARAMETERS["num_features"], window=100.0)
+    past.reached(1.0)
+    alone = objective.gradient(batch, labels)
+    assert torch.equal(objective.gradient(batch, labels, past), alone)
+    others = images(4, seed=5)
+    objective.gradient(others, torch.tensor([0, 0, 2, 2]), past)
+    means = past.tensors()["past.means"]
+    rows = torch.cat((rows_of(batch), rows_of(others)))
+    torch.testing.assert_close(means[0], rows[[0, 1, 6, 7]].mean(dim=0))
+    torch.testing.assert_close(means[1], rows[[2, 3]].mean(dim=0))
+    assert past.tensors()["past.steps"].flatten().tolist() == [2, 1, 2]
+
+
+def test_the_past_makes_gradients_of_one_generator_alike() -> None:
+    """Of images that are drawn alike: with twenty steps behind, the spread is a fraction."""
+    objective, labels = EmbeddingObjective(saved(PARAMETERS)), torch.tensor([0, 0, 1, 1, 2, 2])
+    past = GeneratedMeans(3, PARAMETERS["num_features"], window=20.0)
+    past.reached(1.0)
+    for seed in range(40):
+        objective.gradient(images(6, seed=seed), labels, past)
+    probe = images(2, seed=99)
+    gradients: dict[Any, list[torch.Tensor]] = {None: [], past: []}
+    for seed in range(200, 220):
+        batch = torch.cat((probe, images(4, seed=seed)))
+        shown = torch.tensor([0, 1, 0, 1, 2, 2])
+        for known, made in gradients.items():
+            made.append(objective.gradient(batch, shown, known)[:2])
+    plain, known = (torch.stack(made).var(dim=0).sum() for made in gradients.values())
+    assert float(known) < 0.1 * float(plain)
+
+
+@pytest.mark.parametrize("broken", ["past.means", "past.steps"])
+def test_a_memory_of_another_size_is_refused(broken: str) -> None:
+    past = GeneratedMeans(3, 4, window=5.0)
+    for tensors in ({broken: torch.zeros(1)}, {}):
+        with pytest.raises(ValueError, match="missing or has another shape"):
+            past.load({**past.tensors(), **tensors} if tensors else {})
 
 
 def test_another_recipe_or_data_set_is_refused() -> None:
