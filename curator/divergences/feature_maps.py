@@ -129,15 +129,23 @@ class MixedFeatures:
             Row i is a function of record i alone; its parts have squared norms of at most share and
             1 - share, with room for rounding.
         """
-        return self._join(self.first.record_rows(levels_MD), self.second.record_rows(levels_MD))
+        parts = self.first.record_rows(levels_MD), self.second.record_rows(levels_MD)
+        rows_MR = parts[0].new_empty((len(levels_MD), self.num_features))
+        targets = rows_MR.split([part.shape[1] for part in parts], dim=1)
+        for part, weight, target in zip(parts, self._weights, targets, strict=True):
+            torch.mul(part, weight, out=target)
+        return rows_MR
 
     def rows(self, images_ND: Tensor) -> Tensor:
         """Return rows of public images."""
-        return self._join(self.first.rows(images_ND), self.second.rows(images_ND))
+        first, second = self._weights
+        return torch.cat(
+            (self.first.rows(images_ND) * first, self.second.rows(images_ND) * second), dim=1
+        )
 
-    def _join(self, first: Tensor, second: Tensor) -> Tensor:
-        weights = math.sqrt(self.share), math.sqrt(1 - self.share)
-        return torch.cat((first * weights[0], second * weights[1]), dim=1)
+    @property
+    def _weights(self) -> tuple[float, float]:
+        return math.sqrt(self.share), math.sqrt(1 - self.share)
 
 
 def class_gradients(

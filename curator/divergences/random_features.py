@@ -29,6 +29,7 @@ FREQUENCY_GRID = 2.0**-12
 _LARGEST_NORMAL = 2.0**16  # on the grid: |normal| < 8.6
 _EXACT = 2.0**53  # float64 holds every integer up to here
 _TABLE_SIZE = 1 << 16
+_VALUES_AT_ONCE = 1 << 16  # rows are made in parts that stay in a near cache: 512 KiB
 _MARGIN = 1 - 2.0**-40  # keeps rounding inside the unit ball
 _DOMAIN = "weir random fourier features v1"
 
@@ -104,12 +105,18 @@ class FourierFeatures:
             rounding.
         """
         sums_MF = integers_MD @ self.normals_DF.to(torch.float64)  # exact: see `fourier_features`
-        turns_MF = sums_MF * (self._scales() * (unit / (2 * math.pi)))
-        nearest_MF = torch.floor((turns_MF - turns_MF.floor()) * _TABLE_SIZE + 0.5)
-        cosine_MF = nearest_MF.to(torch.int64) & (_TABLE_SIZE - 1)
-        sine_MF = (cosine_MF - _TABLE_SIZE // 4) & (_TABLE_SIZE - 1)
+        scales_F = self._scales() * (unit / (2 * math.pi))
         table = _cosine_table(sums_MF.device) * self._amplitude
-        return torch.cat((table[cosine_MF], table[sine_MF]), dim=1)
+        rows_M2F = sums_MF.new_empty((sums_MF.shape[0], self.num_features))
+        size = max(1, _VALUES_AT_ONCE // self.num_features)
+        for sums, rows in zip(sums_MF.split(size), rows_M2F.split(size), strict=True):
+            turns = sums * scales_F
+            nearest = turns.sub_(turns.floor()).mul_(_TABLE_SIZE).add_(0.5).floor_()
+            cosines = nearest.to(torch.int64).bitwise_and_(_TABLE_SIZE - 1)
+            rows[:, : sums.shape[1]] = table.index_select(0, cosines.view(-1)).view_as(sums)
+            sines = cosines.sub_(_TABLE_SIZE // 4).bitwise_and_(_TABLE_SIZE - 1)
+            rows[:, sums.shape[1] :] = table.index_select(0, sines.view(-1)).view_as(sums)
+        return rows_M2F
 
     def rows(self, inputs_ND: Tensor) -> Tensor:
         """Return the features of public inputs in ordinary floating point; differentiable.

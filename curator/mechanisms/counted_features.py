@@ -43,9 +43,9 @@ class CountedFeatures:
         Privacy:
             Row i depends on row i only, bit for bit, and has norm at most 1.
         """
-        rows = features_MR * self.shrink
-        counts = rows.new_full((rows.shape[0], 1), self.count_value)
-        return torch.cat((rows, counts), dim=1)
+        rows = features_MR.new_full((len(features_MR), features_MR.shape[1] + 1), self.count_value)
+        torch.mul(features_MR, self.shrink, out=rows[:, :-1])
+        return rows
 
     def class_means(self, sums_KR: Tensor) -> Tensor:
         """Return noisy mean embeddings, the noisy counts floored at a public minimum.

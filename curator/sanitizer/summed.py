@@ -25,6 +25,7 @@ from curator.sanitizer.lattice import lattice_radius, truncate
 FeatureRows = Callable[[Tensor], Tensor]
 
 _MAX_FEATURES = 1 << 17
+_VALUES_AT_ONCE = 1 << 16  # rows are looked at in parts that stay in a near cache: 512 KiB
 _MARGIN = 1 - 2.0**-30  # keeps float64 rounding inside the ball; the integer check decides
 
 
@@ -75,9 +76,9 @@ def release_class_sums(
         # other rows become units of their own that add nothing, so that as much work is done
         apart = torch.arange(len(units)) + len(units)
         keys = torch.where(known, units * num_classes + labels, apart * num_classes)
-        known = known.to(rows).unsqueeze(1)
+        rows *= known.to(rows).unsqueeze(1)
         sums = sums.to(rows.device)
-        _add_units(sums, rows * known, keys.to(rows.device), radius)
+        _add_units(sums, rows, keys.to(rows.device), radius)
     sums = sums.to("cpu")
     drawn = noise.discrete_gaussian(sums.numel()).reshape(sums.shape)
     return Release(blocks=(LatticeBlock(integers=sums + drawn, grid=1.0 / radius),))
@@ -97,13 +98,30 @@ def _add_units(sums_KR: Tensor, rows_MR: Tensor, keys_M: Tensor, radius: int) ->
     _, unit_of_P = torch.unique(pairs_P // num_classes, return_inverse=True)
     num_units = int(unit_of_P.max()) + 1 if len(unit_of_P) else 0
     values_PR = _sums_in_order(rows_MR, pair_of_M, len(pairs_P))
-    fits_U = _certified_units(_lattice_rows(values_PR, radius), unit_of_P, num_units, radius)
-    squares_U = _sums_in_order(_squared_norms(values_PR), unit_of_P, num_units)[:, 0]
+    parts = _parts(values_PR)
+    squares_P = [
+        _squared_integers(_lattice_rows(values_PR[part], radius), radius) for part in parts
+    ]
+    fits_U = _certified_units(torch.cat(squares_P), unit_of_P, num_units, radius)
+    norms_P1 = torch.cat([_squared_norms(values_PR[part]) for part in parts])
+    squares_U = _sums_in_order(norms_P1, unit_of_P, num_units)[:, 0]
     scale_U = torch.where(fits_U, torch.ones_like(squares_U), _MARGIN / squares_U.sqrt())
-    vectors_PR = _lattice_rows(values_PR * scale_U[unit_of_P].unsqueeze(1), radius)
-    certified_U = _certified_units(vectors_PR, unit_of_P, num_units, radius)
-    vectors_PR *= certified_U[unit_of_P].to(torch.int64).unsqueeze(1)
-    sums_KR.index_add_(0, pairs_P % num_classes, vectors_PR)
+    scale_P1 = scale_U[unit_of_P].unsqueeze(1)
+    vectors_PR = torch.empty_like(values_PR, dtype=torch.int64)
+    for index, part in enumerate(parts):
+        vectors_PR[part] = _lattice_rows(values_PR[part] * scale_P1[part], radius)
+        squares_P[index] = _squared_integers(vectors_PR[part], radius)
+    certified_U = _certified_units(torch.cat(squares_P), unit_of_P, num_units, radius)
+    certified_P1 = certified_U[unit_of_P].to(torch.int64).unsqueeze(1)
+    classes_P = pairs_P % num_classes
+    for part in parts:
+        sums_KR.index_add_(0, classes_P[part], vectors_PR[part] * certified_P1[part])
+
+
+def _parts(rows: Tensor) -> list[slice]:
+    """Return slices of rows; one at least."""
+    size = max(1, _VALUES_AT_ONCE // rows.shape[1])
+    return [slice(start, start + size) for start in range(0, max(1, len(rows)), size)]
 
 
 def _sums_in_order(rows: Tensor, keys: Tensor, num_keys: int) -> Tensor:
@@ -124,7 +142,7 @@ def _sums_in_order(rows: Tensor, keys: Tensor, num_keys: int) -> Tensor:
     rank = places - torch.searchsorted(ordered, ordered)
     for turn in range(int(rank.max()) + 1 if len(rank) else 0):
         chosen = order[rank == turn]  # at most one row of each key
-        sums[keys[chosen]] += rows[chosen]
+        sums.index_add_(0, keys[chosen], rows[chosen])
     return sums
 
 
@@ -133,23 +151,22 @@ def _squared_norms(rows: Tensor) -> Tensor:
 
     A library's reduction may order its additions by a row's place in memory.
     """
-    squares = rows.square()
-    while squares.shape[1] > 1:
-        half = (squares.shape[1] + 1) // 2
-        folded = squares[:, :half].clone()
-        folded[:, : squares.shape[1] - half] += squares[:, half:]
-        squares = folded
-    return squares
+    squares, width = rows.square(), rows.shape[1]
+    while width > 1:
+        half = (width + 1) // 2
+        squares[:, : width - half] += squares[:, half:width]
+        width = half
+    return squares[:, :1]
 
 
-def _certified_units(vectors_PR: Tensor, unit_of_P: Tensor, num_units: int, radius: int) -> Tensor:
+def _certified_units(squares_P: Tensor, unit_of_P: Tensor, num_units: int, radius: int) -> Tensor:
     """Return, for each unit, whether its integer vector over all classes has norm <= radius.
 
     No sum overflows int64: 2^17 squares are below 2^63 for one pair (see `_squared_integers`), and
     the pairs of a unit, fewer than 2^16, are cut to radius^2 + 1 < 2^46 before they are added.
     """
-    squares_P = _squared_integers(vectors_PR, radius).clamp(max=radius**2 + 1)
-    totals_U = squares_P.new_zeros(num_units).index_add_(0, unit_of_P, squares_P)
+    bounded_P = squares_P.clamp(max=radius**2 + 1)
+    totals_U = bounded_P.new_zeros(num_units).index_add_(0, unit_of_P, bounded_P)
     return totals_U <= radius**2
 
 
@@ -163,24 +180,29 @@ def _certified_rows(
     levels_MD: Tensor, feature_rows: FeatureRows, num_features: int, radius: int
 ) -> Tensor:
     """Return float64 rows, each truncated to norm at most `radius`; a row that fails is zero."""
+    shape = (levels_MD.shape[0], num_features)
     try:
-        rows = _bounded(feature_rows(levels_MD), (levels_MD.shape[0], num_features))
+        rows = _shaped(feature_rows(levels_MD), shape)
     except Exception:  # noqa: BLE001 - one record must not decide the fate of its companions
         rows = torch.cat([_lone_row(levels, feature_rows, num_features) for levels in levels_MD])
-    certified = _squared_integers(_lattice_rows(rows, radius), radius) <= radius**2
-    return rows * certified.to(rows.dtype).unsqueeze(1)
+    result = torch.empty(shape, dtype=torch.float64, device=rows.device)
+    for part in _parts(result):
+        bounded = _bounded(rows[part])
+        certified = _squared_integers(_lattice_rows(bounded, radius), radius) <= radius**2
+        torch.mul(bounded, certified.to(bounded.dtype).unsqueeze(1), out=result[part])
+    return result
 
 
 def _lone_row(levels_D: Tensor, feature_rows: FeatureRows, width: int) -> Tensor:
     """Return one record's row, or zeros when it cannot be computed."""
     try:
-        return _bounded(feature_rows(levels_D.unsqueeze(0)), (1, width)).to("cpu")
+        return _shaped(feature_rows(levels_D.unsqueeze(0)), (1, width)).to("cpu")
     except Exception:  # noqa: BLE001 - the record contributes zero
         return torch.zeros((1, width), dtype=torch.float64)
 
 
-def _bounded(rows: Tensor, shape: tuple[int, int]) -> Tensor:
-    """Return finite rows; rows that are not become zero.
+def _shaped(rows: Tensor, shape: tuple[int, int]) -> Tensor:
+    """Return rows in float64.
 
     Raises:
         ValueError: If the rows have another shape.
@@ -188,9 +210,13 @@ def _bounded(rows: Tensor, shape: tuple[int, int]) -> Tensor:
     if rows.shape != shape:
         msg = "feature rows have the wrong shape"
         raise ValueError(msg)
-    rows = rows.detach().to(torch.float64)
-    finite = torch.isfinite(rows).all(dim=1, keepdim=True)
-    return torch.where(finite, rows, torch.zeros_like(rows)).clamp(-2.0, 2.0)
+    return rows.detach().to(torch.float64)
+
+
+def _bounded(rows: Tensor) -> Tensor:
+    """Return finite rows; rows that are not become zero."""
+    finite = (rows * 0).sum(dim=1, keepdim=True) == 0  # an infinity makes it not a number
+    return torch.where(finite, rows, torch.zeros_like(rows)).clamp_(-2.0, 2.0)
 
 
 def _lattice_rows(rows: Tensor, radius: int) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import math
 
 import pytest
@@ -16,6 +17,7 @@ from curator.divergences.scattering import (
     Scattering,
     exact_moduli,
     morlet_filters,
+    why_plain,
 )
 
 SMALL = Scattering(channels=1, height=8, width=12)
@@ -98,6 +100,16 @@ def test_the_gradient_matches_finite_differences() -> None:
         assert abs(float(rise.sum()) / 2e-6 - float(slopes[row, pixel])) < 1e-6
 
 
+@pytest.fixture(params=["loops", "torch"])
+def _each_body(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "loops":
+        pytest.importorskip("numba", reason="numba is not installed")
+        assert why_plain() == ""
+    else:
+        monkeypatch.setattr(scattering, "why_plain", lambda: "no")
+
+
+@pytest.mark.usefixtures("_each_body")
 def test_a_record_does_not_know_its_companions(monkeypatch: pytest.MonkeyPatch) -> None:
     stored = levels(40, SMALL, seed=3)
     rows = SMALL.record_rows(stored, 255)
@@ -108,9 +120,73 @@ def test_a_record_does_not_know_its_companions(monkeypatch: pytest.MonkeyPatch) 
     assert torch.equal(SMALL.record_rows(stored, 255), rows)
 
 
+@pytest.mark.usefixtures("_each_body")
 def test_an_empty_border_changes_nothing() -> None:
     large = Scattering(channels=1, height=12, width=12)
     black = large.record_rows(torch.zeros((1, 144), dtype=torch.uint8), 255)
     first_orders = black.reshape(81, 9)
     assert int(first_orders[0].max()) == 0
     assert int(first_orders.max()) <= 6 * 9  # the floor under the modulus, and a rounding
+
+
+@pytest.mark.parametrize(
+    ("channels", "height", "width", "num_records"),
+    [(1, 28, 28, 33), (3, 8, 8, 8), (1, 6, 9, 7), (2, 16, 44, 5), (1, 1, 1, 3)],
+)
+def test_loops_give_the_same_integers(
+    channels: int, height: int, width: int, num_records: int
+) -> None:
+    pytest.importorskip("numba", reason="numba is not installed")
+    assert why_plain() == ""
+    chosen = Scattering(channels=channels, height=height, width=width)
+    stored = levels(num_records, chosen, seed=5)
+    stored[0] = torch.where(stored[0] > 127, 255, 0)  # the largest sums
+    stored[1], stored[2, ::2] = 255, 0
+    pixels = ((stored.to(torch.int64) << 17) + 255).div(510, rounding_mode="floor")
+    assert torch.equal(chosen.record_rows(stored, 255), chosen.plain_rows(pixels))
+
+
+def test_a_modulus_is_what_python_integers_say() -> None:
+    pytest.importorskip("numba", reason="numba is not installed")
+    from curator.divergences.scattering_loops import _modulus
+
+    for k in (1, 2, 3, 77, 4096, 65535, 92681, 131072):
+        edge = math.isqrt((2 * k - 1) ** 2 << 26)
+        for real in range(max(0, edge - 3), min(edge + 4, 2**31)):
+            for imaginary in (0, 1, -12_345, real // 3):
+                root = math.isqrt(real**2 + imaginary**2 + (1 << 34))
+                assert int(_modulus(float(-real), float(imaginary))) == (root + 8192) >> 14
+
+
+def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = levels(30, SMALL, seed=6)
+    alone = SMALL.record_rows(stored, 255)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    assert torch.equal(SMALL.record_rows(stored, 255), alone)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("find_spec", lambda _: None, "numba is not installed"),
+        ("ThreadPoolExecutor", None, "its loops could not be compiled (TypeError)"),
+        ("MAP_BITS", 15, "its loops give other integers"),
+    ],
+)
+def test_loops_that_may_not_be_used_are_not(
+    name: str,
+    value: object,
+    reason: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stored = levels(3, SMALL, seed=7)
+    rows = SMALL.record_rows(stored, 255)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING, logger="curator"):
+        patch.setattr(scattering, name, value)
+        why_plain.cache_clear()
+        assert why_plain() == reason
+    assert reason in caplog.text
+    assert torch.equal(SMALL.record_rows(stored, 255), rows)
+    why_plain.cache_clear()

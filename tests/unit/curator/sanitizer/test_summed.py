@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -12,7 +13,11 @@ from curator.privacy.batches import RecordBatch
 from curator.privacy.private import Private
 from curator.privacy.release import LatticeBlock
 from curator.sanitizer.lattice import lattice_radius
-from curator.sanitizer.summed import _certified_units, release_class_sums
+from curator.sanitizer.summed import (
+    _certified_units,
+    _squared_integers,
+    release_class_sums,
+)
 from tests.fakes.noise import NoNoise
 
 Z = 1.6
@@ -191,9 +196,25 @@ def test_a_unit_that_scaling_leaves_outside_the_ball_adds_nothing(
     assert norm(sums([batch([1, 1], [0, 1], units=[0, 1])])) > RADIUS
 
 
+def test_parts_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = torch.Generator().manual_seed(0)
+    values = torch.randn(60, WIDTH, dtype=torch.float64, generator=generator) * 0.4
+    values[3, 2], values[9] = math.nan, math.inf
+    labels, units = [row % 3 for row in range(60)], [row // 4 for row in range(60)]
+    given = batch(list(range(60)), labels, rows=64, units=units)
+
+    def rows(levels: Tensor) -> Tensor:
+        return values[levels[:, 0].to(torch.int64)]
+
+    whole = sums([given], rows)
+    monkeypatch.setattr("curator.sanitizer.summed._VALUES_AT_ONCE", 2 * WIDTH)
+    assert sums([given], rows) == whole
+
+
 def test_the_certificate_of_a_unit_does_not_overflow() -> None:
     """Many classes, each with a coordinate far above the radius: certified as integers, refused."""
     huge = torch.full((400, 1 << 10), 2**40, dtype=torch.int64)
     unit_of = torch.zeros(400, dtype=torch.int64)
-    assert not bool(_certified_units(huge, unit_of, 1, 6_600_000).any())
-    assert bool(_certified_units(huge * 0, unit_of, 1, 1).all())
+    squares = _squared_integers(huge, 6_600_000)
+    assert not bool(_certified_units(squares, unit_of, 1, 6_600_000).any())
+    assert bool(_certified_units(squares * 0, unit_of, 1, 1).all())
