@@ -76,13 +76,17 @@ def run_session(
 
     Raises:
         CheckpointError: If the output directory already holds a run.
-        RecipeError: If the generator cannot produce the data set's images, or needs what only a
-            download has; or if torch cannot use the device.
+        RecipeError: If the generator cannot produce the data set's images; if it, or the memory,
+            needs what only a download has; or if torch cannot use the device.
     """
     check_no_run(options.out)
     facts = source.describe(recipe.training.dataset)
     dataset = facts.image()
     state = first_state(recipe, dataset, options)
+    if recipe.training.memory > 1 and options.past is None:
+        message = "training.memory is of features, which a curator's gradients do not show"
+        remedy = "Train on the release: 'analyst embedding download', then 'embedding train'."
+        raise RecipeError(message, f"{remedy} Or add --set training.memory=1.")
     take_decoder(state, options.decoder)
     mechanism = recipe.mechanism
     parameters = mechanism.parameters(facts)
@@ -119,10 +123,6 @@ def first_state(recipe: Recipe, dataset: dict[str, Any], options: SessionOptions
     """
     check_device(recipe.session.device, RecipeError)
     _check_guide(recipe, dataset, options.guide)
-    if recipe.training.memory > 1 and options.past is None:
-        message = "training.memory is of features, which a curator's gradients do not show"
-        remedy = "Train on the release: 'analyst embedding download', then 'embedding train'."
-        raise RecipeError(message, f"{remedy} Or add --set training.memory=1.")
     state = _state(recipe, dataset)
     if options.start_from is not None:
         start_from(state, recipe, dataset, options.start_from)
