@@ -12,6 +12,8 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -33,17 +35,33 @@ def feature_map(parameters: Mapping[str, Any], shape: ImageShape) -> FeatureMap:
     Returns:
         The map; scattering first where there are both. Of `dp-merf-ae` the map of codes [N, E].
     """
+    return joined(fourier_parts(parameters, shape))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FourierPart:
+    """One of the maps side by side: features of what a transform makes of images."""
+
+    transform: FeatureMap
+    features: FourierFeatures
+    share: float  # of the squared norm
+
+
+def fourier_parts(parameters: Mapping[str, Any], shape: ImageShape) -> list[FourierPart]:
+    """Return the parts of the map of a run, in the order of their features."""
     if "code_width" in parameters:
-        return FourierFeatures(
+        codes = FourierFeatures(
             parameters["code_width"],
             parameters["num_features"],
             parameters["bandwidths"],
             seed=parameters["feature_seed"],
             stream=0,
         )
+        return [FourierPart(transform=_themselves, features=codes, share=1.0)]
     seed, name = parameters["feature_seed"], parameters["feature_map"]
     share = {"rff": 0.0, "scattering-rff": 1.0, "mix": parameters["scattering_share"]}[name]
-    parts: list[FeatureMap] = []
+    parts: list[FourierPart] = []
     if share > 0:
         waves = FourierFeatures(
             num_coefficients(shape.channels, shape.height, shape.width),
@@ -52,7 +70,7 @@ def feature_map(parameters: Mapping[str, Any], shape: ImageShape) -> FeatureMap:
             seed=seed,
             stream=_SCATTERING_STREAM,
         )
-        parts.append(lambda images: waves(scattering(images)) * math.sqrt(share))
+        parts.append(FourierPart(transform=scattering, features=waves, share=share))
     if share < 1:
         pixels = FourierFeatures(
             shape.channels * shape.height * shape.width,
@@ -61,8 +79,26 @@ def feature_map(parameters: Mapping[str, Any], shape: ImageShape) -> FeatureMap:
             seed=seed,
             stream=0,
         )
-        parts.append(lambda images: pixels(images.flatten(1)) * math.sqrt(1 - share))
-    return lambda images: torch.cat([part(images) for part in parts], dim=1)
+        parts.append(FourierPart(transform=_pixels, features=pixels, share=1 - share))
+    return parts
+
+
+def joined(parts: Sequence[FourierPart]) -> FeatureMap:
+    """Return the map that parts make side by side."""
+
+    def rows_of(images: Tensor) -> Tensor:
+        rows = [part.features(part.transform(images)) * math.sqrt(part.share) for part in parts]
+        return torch.cat(rows, dim=1)
+
+    return rows_of
+
+
+def _themselves(codes_NE: Tensor) -> Tensor:
+    return codes_NE
+
+
+def _pixels(images_NCHW: Tensor) -> Tensor:
+    return images_NCHW.flatten(1)
 
 
 _DOMAIN = "weir random fourier features v1"
@@ -123,33 +159,53 @@ class FourierFeatures:
             ],
             dim=1,
         ).contiguous()
+        self._amplitude = 1 / math.sqrt(self.frequencies_DF.shape[1])
+
+    def every(self, num_turns: int, turn: int) -> tuple[FourierFeatures, Tensor]:
+        """Return every so-manieth frequency, and the places of its features among all.
+
+        Args:
+            num_turns: How many such sets there are.
+            turn: Which of them.
+
+        Returns:
+            Features of squared norm 1 / `num_turns`, up to a rest of the division.
+        """
+        num_frequencies = self.frequencies_DF.shape[1]
+        cosines = torch.arange(turn, num_frequencies, num_turns)
+        chosen = copy(self)
+        chosen.frequencies_DF = self.frequencies_DF[:, cosines].contiguous()
+        return chosen, torch.cat((cosines, num_frequencies + cosines))
 
     def __call__(self, inputs_ND: Tensor) -> Tensor:
         """Return features [N, 2F] of norm 1; differentiable."""
         if self.frequencies_DF.device != inputs_ND.device:
             self.frequencies_DF = self.frequencies_DF.to(inputs_ND.device)
         phases_NF = inputs_ND @ self.frequencies_DF.to(inputs_ND.dtype)
-        rows_N2F: Tensor = _Waves.apply(phases_NF)  # type: ignore[no-untyped-call]
+        rows_N2F: Tensor = _Waves.apply(phases_NF, self._amplitude)  # type: ignore[no-untyped-call]
         return rows_N2F
 
 
 class _Waves(torch.autograd.Function):
-    """Cosines, then sines, of norm 1 together; the slopes are made of what was returned."""
+    """Cosines, then sines, times an amplitude; the slopes are made of what was returned."""
 
     @staticmethod
-    def forward(ctx: torch.autograd.function.FunctionCtx, phases_NF: Tensor) -> Tensor:
+    def forward(
+        ctx: torch.autograd.function.FunctionCtx, phases_NF: Tensor, amplitude: float
+    ) -> Tensor:
         num_frequencies = phases_NF.shape[1]
         rows_N2F = phases_NF.new_empty((len(phases_NF), 2 * num_frequencies))
         torch.cos(phases_NF, out=rows_N2F[:, :num_frequencies])
         torch.sin(phases_NF, out=rows_N2F[:, num_frequencies:])
-        rows_N2F *= 1 / math.sqrt(num_frequencies)
+        rows_N2F *= amplitude
         ctx.save_for_backward(rows_N2F)
         return rows_N2F
 
     @staticmethod
-    def backward(ctx: torch.autograd.function.FunctionCtx, slopes_N2F: Tensor) -> Tensor:
+    def backward(
+        ctx: torch.autograd.function.FunctionCtx, slopes_N2F: Tensor
+    ) -> tuple[Tensor, None]:
         (rows_N2F,) = ctx.saved_tensors  # type: ignore[attr-defined]
         cosines, sines = rows_N2F.chunk(2, dim=1)
         of_cosines, of_sines = slopes_N2F.chunk(2, dim=1)
-        phases: Tensor = (cosines * of_sines).addcmul_(sines, of_cosines, value=-1)
-        return phases
+        return (cosines * of_sines).addcmul_(sines, of_cosines, value=-1), None

@@ -8,12 +8,13 @@ Shapes: N images, K classes, R features.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, NoReturn, final
 
 import torch
 from torch import Tensor
 
-from analyst.embedding.feature_maps import FeatureMap, feature_map
+from analyst.embedding.feature_maps import FeatureMap, FourierPart, fourier_parts, joined
 from analyst.embedding.file import SavedEmbedding
 from analyst.errors import EmbeddingError, RecipeError, RunClosed
 from analyst.facts import ImageFacts
@@ -27,28 +28,59 @@ _MIN_COUNT_IN_STDS = 2.0
 class EmbeddingObjective:
     """Answers gradients from a saved embedding as the curator would."""
 
-    def __init__(self, embedding: SavedEmbedding) -> None:
-        """Draw the map's frequencies and divide sums by counts."""
-        self._map = feature_map(embedding.parameters, embedding.shape)
-        self._means_KR = class_means(embedding).to(torch.float32)
+    def __init__(self, embedding: SavedEmbedding, *, num_turns: int = 1) -> None:
+        """Draw the map's frequencies and divide sums by counts.
+
+        Args:
+            embedding: What was released.
+            num_turns: The frequencies take turns in so many sets, so that a step takes less time.
+        """
+        parts = fourier_parts(embedding.parameters, embedding.shape)
+        means_KR = class_means(embedding).to(torch.float32)
+        self._turns = [(joined(parts), means_KR)]
+        if num_turns > 1:
+            self._turns = [_turn(parts, means_KR, num_turns, turn) for turn in range(num_turns)]
 
     def gradient(
-        self, images_NCHW: Tensor, labels_N: Tensor, past: GeneratedMeans | None = None
+        self,
+        images_NCHW: Tensor,
+        labels_N: Tensor,
+        past: GeneratedMeans | None = None,
+        *,
+        step: int = 0,
     ) -> Tensor:
         """Return the gradient of the mean over classes of the unbiased MMD^2.
 
         Args:
             images_NCHW: Pixels in [-1, 1]; codes [N, E] where the release is of codes.
             labels_N: Class numbers.
-            past: What is remembered of earlier images.
+            past: What is remembered of earlier images; not where frequencies take turns.
+            step: Says whose turn it is. At the same images the mean over all turns is the gradient
+                of all frequencies.
 
         Returns:
             As large as what was given; a class without images contributes nothing.
         """
-        if self._means_KR.device != images_NCHW.device:
-            self._means_KR = self._means_KR.to(images_NCHW.device)
-        means_KR = self._means_KR.to(images_NCHW.dtype)
-        return mmd_gradient(self._map, means_KR, images_NCHW, labels_N, past)
+        turn = step % len(self._turns)
+        rows_of, means_KR = self._turns[turn]
+        if means_KR.device != images_NCHW.device:
+            means_KR = means_KR.to(images_NCHW.device)
+            self._turns[turn] = rows_of, means_KR
+        means_KR = means_KR.to(images_NCHW.dtype)
+        return mmd_gradient(rows_of, means_KR, images_NCHW, labels_N, past)
+
+
+def _turn(
+    parts: list[FourierPart], means_KR: Tensor, num_turns: int, turn: int
+) -> tuple[FeatureMap, Tensor]:
+    """Return the map of every so-manieth frequency, as long as the whole map, and its means."""
+    chosen, places, before = [], [], 0
+    for part in parts:
+        features, places_of_part = part.features.every(num_turns, turn)
+        chosen.append(replace(part, features=features, share=part.share * num_turns))
+        places.append(before + places_of_part)
+        before += 2 * part.features.frequencies_DF.shape[1]
+    return joined(chosen), means_KR[:, torch.cat(places)] * math.sqrt(num_turns)
 
 
 def mmd_gradient(
@@ -106,9 +138,10 @@ class OfflineRun:
         num_steps: int,
         next_step: int,
         past: GeneratedMeans | None = None,
+        num_turns: int = 1,
     ) -> None:
         """Start at a step."""
-        self._objective, self._past = _objective(embedding), past
+        self._objective, self._past = _objective(embedding, num_turns), past
         self.run_id = embedding.run_id
         self.budget_epsilon = embedding.dataset["epsilon"]
         self.num_steps = num_steps
@@ -125,7 +158,7 @@ class OfflineRun:
             raise RunClosed(reason, message, remedy="Start a new run.")
         if self._past is not None:
             self._past.reached((self.next_step - 1) / self.num_steps)
-        gradient = self._objective.gradient(images, labels, self._past)
+        gradient = self._objective.gradient(images, labels, self._past, step=self.next_step)
         self.next_step += 1
         return gradient
 
@@ -143,9 +176,10 @@ class OfflineBarrier:
         *,
         reached: tuple[int, int] | None = None,
         past: GeneratedMeans | None = None,
+        num_turns: int = 1,
     ) -> None:
         """Take an embedding, how far a run is on it, and what is remembered beside it."""
-        self._embedding, self._past = embedding, past
+        self._embedding, self._past, self._num_turns = embedding, past, num_turns
         self._reached = reached
 
     def describe(self, dataset: str) -> ImageFacts:
@@ -205,7 +239,7 @@ class OfflineBarrier:
             what = ", ".join(f"mechanism.{name}" for name in other) or "mechanism.kind"
             message = f"the recipe asks for another release than this one of '{dataset}': {what}"
             raise RecipeError(message, "Use the recipe that the run was opened with.")
-        return OfflineRun(self._embedding, num_steps=num_steps, next_step=1, past=self._past)
+        return self._run(num_steps, 1)
 
     def resume_run(self, run_id: str) -> OfflineRun:
         """Return the run of a checkpoint.
@@ -220,19 +254,26 @@ class OfflineBarrier:
             message = f"this checkpoint was trained on the release of run {run_id}"
             raise EmbeddingError(message, "Give the embedding of that run.")
         num_steps, next_step = self._reached
+        return self._run(num_steps, next_step)
+
+    def _run(self, num_steps: int, next_step: int) -> OfflineRun:
         return OfflineRun(
-            self._embedding, num_steps=num_steps, next_step=next_step, past=self._past
+            self._embedding,
+            num_steps=num_steps,
+            next_step=next_step,
+            past=self._past,
+            num_turns=self._num_turns,
         )
 
 
-def _objective(embedding: SavedEmbedding) -> EmbeddingObjective:
+def _objective(embedding: SavedEmbedding, num_turns: int) -> EmbeddingObjective:
     """Return what the embedding asks to be made small.
 
     Raises:
         EmbeddingError: If its parameters are not those of a mechanism that this version knows.
     """
     try:
-        return EmbeddingObjective(embedding)
+        return EmbeddingObjective(embedding, num_turns=num_turns)
     except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
         message = f"the embedding's parameters do not fit: {error}"
         raise EmbeddingError(message, "Download it again; it costs nothing.") from None

@@ -118,8 +118,9 @@ def train_offline(
     embedding = load_embedding(path)
     _say_why_plain(embedding, recipe.session.device, progress)
     past = _past(embedding, recipe)
-    options = replace(options, decoder=embedding.autoencoder, past=past)
-    return run_session(OfflineBarrier(embedding, past=past), recipe, options, progress, stop)
+    options = replace(options, decoder=embedding.autoencoder, past=past, is_offline=True)
+    barrier = OfflineBarrier(embedding, past=past, num_turns=recipe.training.turns)
+    return run_session(barrier, recipe, options, progress, stop)
 
 
 def resume_offline(
@@ -135,14 +136,22 @@ def resume_offline(
     device, embedding = str(overrides.get("session.device", "cpu")), load_embedding(path)
     _allow_short_products(device)
     _say_why_plain(embedding, device, progress)
-    past = _past(embedding, recipe_of(manifest, options.out, overrides))
-    barrier = OfflineBarrier(embedding, reached=reached, past=past)
-    options = replace(options, past=past)
+    recipe = recipe_of(manifest, options.out, overrides)
+    past, num_turns = _past(embedding, recipe), recipe.training.turns
+    barrier = OfflineBarrier(embedding, reached=reached, past=past, num_turns=num_turns)
+    options = replace(options, past=past, is_offline=True)
     return resume_session(barrier, dict(overrides), options, progress, stop)
 
 
 def _past(embedding: SavedEmbedding, recipe: Recipe) -> GeneratedMeans | None:
-    """Return what the recipe wants to be remembered of generated images."""
+    """Return what the recipe wants to be remembered of generated images.
+
+    Raises:
+        RecipeError: If frequencies take turns: then no step has all features.
+    """
+    if recipe.training.memory > 1 and recipe.training.turns > 1:
+        message = "training.memory needs all frequencies in each step, and training.turns has parts"
+        raise RecipeError(message, "Leave one of them at 1.")
     num_classes, num_features = embedding.sums_KR.shape
     window = recipe.training.memory
     return GeneratedMeans(num_classes, num_features - 1, window) if window > 1 else None

@@ -59,6 +59,15 @@ class TrainingConfig:
             "1 has none; on a downloaded release only",
         ),
     ] = 1.0
+    turns: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=8,
+            description="a step sees one of so many parts of the frequencies, the next step the "
+            "next one, in less time; on a downloaded release only",
+        ),
+    ] = 1
     guidance: Annotated[
         float, Field(ge=0, description="weight of what --teacher says of the images; 0 has none")
     ] = 0.0

@@ -52,6 +52,7 @@ class SessionOptions:
     decoder: Mapping[str, Tensor] | None = None  # released weights by name, of a download
     guide: Guide | None = None  # sees every image; `training.guidance` says how much it counts
     past: GeneratedMeans | None = None  # of a download; `training.memory` says of how many steps
+    is_offline: bool = False  # gradients are made here, of a download
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,17 +77,14 @@ def run_session(
 
     Raises:
         CheckpointError: If the output directory already holds a run.
-        RecipeError: If the generator cannot produce the data set's images; if it, or the memory,
-            needs what only a download has; or if torch cannot use the device.
+        RecipeError: If the generator cannot produce the data set's images; if it, the memory or
+            turns need what only a download has; or if torch cannot use the device.
     """
     check_no_run(options.out)
     facts = source.describe(recipe.training.dataset)
     dataset = facts.image()
     state = first_state(recipe, dataset, options)
-    if recipe.training.memory > 1 and options.past is None:
-        message = "training.memory is of features, which a curator's gradients do not show"
-        remedy = "Train on the release: 'analyst embedding download', then 'embedding train'."
-        raise RecipeError(message, f"{remedy} Or add --set training.memory=1.")
+    _check_release(recipe, options)
     take_decoder(state, options.decoder)
     mechanism = recipe.mechanism
     parameters = mechanism.parameters(facts)
@@ -107,6 +105,21 @@ def run_session(
     session = _Session(options, state, recipe, dataset, run, progress)
     session.outputs.opened()
     return session.train(stop)
+
+
+def _check_release(recipe: Recipe, options: SessionOptions) -> None:
+    """Refuse what only a download can do.
+
+    Raises:
+        RecipeError: If the recipe asks for it.
+    """
+    remedy = "Train on the release: 'analyst embedding download', then 'embedding train'."
+    if recipe.training.memory > 1 and options.past is None:
+        message = "training.memory is of features, which a curator's gradients do not show"
+        raise RecipeError(message, f"{remedy} Or add --set training.memory=1.")
+    if recipe.training.turns > 1 and not options.is_offline:
+        message = "training.turns is of frequencies, and a curator's gradients are of all of them"
+        raise RecipeError(message, f"{remedy} Or add --set training.turns=1.")
 
 
 def first_state(recipe: Recipe, dataset: dict[str, Any], options: SessionOptions) -> TrainingState:

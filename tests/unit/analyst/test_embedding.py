@@ -87,6 +87,17 @@ def test_both_sides_have_the_same_gradient(chosen: dict[str, Any]) -> None:
     torch.testing.assert_close(ours.double(), theirs, rtol=1e-3, atol=1e-6)
 
 
+@MAPS
+def test_turns_have_the_gradient_as_their_mean(chosen: dict[str, Any]) -> None:
+    batch, labels = images(5, seed=2), torch.tensor([0, 1, 1, 2, 2])
+    whole = EmbeddingObjective(saved(chosen)).gradient(batch, labels)
+    objective = EmbeddingObjective(saved(chosen), num_turns=3)
+    turns = [objective.gradient(batch, labels, step=step) for step in (7, 8, 9)]
+    torch.testing.assert_close(torch.stack(turns).mean(0), whole, rtol=1e-4, atol=1e-7)
+    assert all(float((turn - whole).norm() / whole.norm()) > 1e-2 for turn in turns)
+    assert torch.equal(objective.gradient(batch, labels, step=10), turns[0])
+
+
 def test_a_noisy_count_is_not_let_below_twice_its_noise() -> None:
     embedding = saved(PARAMETERS)
     ratio = embedding.sums_KR[:, :-1] / class_means(embedding)
@@ -125,13 +136,14 @@ def digits() -> SavedEmbedding:
     return saved(recipe.mechanism.parameters(None), shape, name="digits")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("memory", [1, 4])
+@pytest.mark.parametrize(("memory", "turns"), [(1, 1), (4, 1), (1, 3)])
 def test_training_offline_can_be_cut_and_resumed(
-    memory: int, tmp_path: Path, progress: Progress, make_stop: MakeStop
+    memory: int, turns: int, tmp_path: Path, progress: Progress, make_stop: MakeStop
 ) -> None:
     path = tmp_path / "e.safetensors"
     save_embedding(path, digits())
-    recipe = load_recipe("embedding-digits", SMALL | {"training.memory": memory})
+    changes = {"training.memory": memory, "training.turns": turns}
+    recipe = load_recipe("embedding-digits", SMALL | changes)
     whole, cut = SessionOptions(out=tmp_path / "whole"), SessionOptions(out=tmp_path / "cut")
     assert train_offline(path, recipe, whole, progress, make_stop()).num_updates == 6
     first = train_offline(path, recipe, cut, progress, make_stop(after=4))
@@ -142,12 +154,26 @@ def test_training_offline_can_be_cut_and_resumed(
     assert ("past.means" in one) == (memory > 1)
 
 
-def test_a_memory_needs_a_release(tmp_path: Path, progress: Progress, make_stop: MakeStop) -> None:
-    recipe = load_recipe("embedding-digits", SMALL | {"training.memory": 4})
+@pytest.mark.parametrize("key", ["memory", "turns"])
+def test_what_looks_at_features_needs_a_release(
+    key: str, tmp_path: Path, progress: Progress, make_stop: MakeStop
+) -> None:
+    recipe = load_recipe("embedding-digits", SMALL | {f"training.{key}": 4})
     options = SessionOptions(out=tmp_path / "run")
-    with pytest.raises(RecipeError, match=r"training\.memory") as caught:
+    with pytest.raises(RecipeError, match=rf"training\.{key}") as caught:
         run_session(OfflineBarrier(digits()), recipe, options, progress, make_stop())
     assert "embedding download" in caught.value.remedy
+
+
+def test_memory_and_turns_exclude_each_other(
+    tmp_path: Path, progress: Progress, make_stop: MakeStop
+) -> None:
+    save_embedding(tmp_path / "e.safetensors", digits())
+    both = SMALL | {"training.memory": 4, "training.turns": 2}
+    recipe, options = load_recipe("embedding-digits", both), SessionOptions(out=tmp_path / "run")
+    with pytest.raises(RecipeError, match=r"training\.turns"):
+        train_offline(tmp_path / "e.safetensors", recipe, options, progress, make_stop())
+    assert not options.out.exists()
 
 
 def test_the_first_step_remembers_nothing_and_later_ones_add_up() -> None:
