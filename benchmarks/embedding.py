@@ -25,8 +25,9 @@ from analyst.embedding.feature_maps import fourier_parts, joined
 from analyst.embedding.file import SavedEmbedding
 from analyst.embedding.offline import OfflineRun, class_means, mmd_gradient
 from analyst.embedding.scattering import plain_scattering, scattering, why_plain
+from analyst.facts import ImageFacts
 from analyst.generators.generator import ImageShape, draw_latents
-from analyst.recipes import load_recipe
+from analyst.recipes import Recipe, load_recipe
 from analyst.training.state import new_state
 from analyst.training.updates import EagerUpdates
 from benchmarks.rows import Work, compute_as_the_curator, print_row, summary, timed
@@ -67,7 +68,7 @@ def compare_release(repeats: int) -> None:
     Args:
         repeats: Calls of each.
     """
-    parameters = load_recipe(_RECIPE).mechanism.parameters(None)
+    parameters = _embedding(load_recipe(_RECIPE)).parameters
     space = ImageSpace(channels=1, height=28, width=28, max_level=255, num_classes=10)
     mechanism = MeanEmbedding(MeanEmbeddingSpec(**parameters), space)
     generator = torch.Generator().manual_seed(0)
@@ -101,7 +102,7 @@ def compare_training(repeats: int) -> None:
         repeats: Steps of each.
     """
     recipe = load_recipe(_RECIPE)
-    embedding = _embedding(recipe.mechanism.parameters(None))
+    embedding = _embedding(recipe)
     run = OfflineRun(embedding, num_steps=1 << 30, next_step=1)
     turns = OfflineRun(embedding, num_steps=1 << 30, next_step=1, num_turns=3)
     parts = [
@@ -132,21 +133,24 @@ def compare_training(repeats: int) -> None:
     _print("training step", works, repeats, why_plain=why_plain())
 
 
-def _embedding(parameters: dict[str, Any]) -> SavedEmbedding:
-    width = parameters["num_features"] + parameters["num_scattering_features"] + 1
-    sums_KR = torch.randn((10, width), generator=torch.Generator().manual_seed(0)).double()
-    sums_KR[:, -1] = 600.0
-    facts = {
+def _embedding(recipe: Recipe) -> SavedEmbedding:
+    """Return a release of random sums with the parameters of a recipe."""
+    names = tuple(str(label) for label in range(10))
+    facts: dict[str, Any] = {
         "name": "mnist",
         "channels": 1,
         "height": 28,
         "width": 28,
-        "classes": [str(label) for label in range(10)],
+        "classes": names,
         "nominal_size": 60_000,
         "capacity": 90,
         "epsilon": 10.0,
         "delta": 1e-5,
     }
+    parameters = recipe.mechanism.parameters(ImageFacts(**facts))
+    width = parameters["num_features"] + parameters["num_scattering_features"] + 1
+    sums_KR = torch.randn((10, width), generator=torch.Generator().manual_seed(0)).double()
+    sums_KR[:, -1] = 600.0
     return SavedEmbedding(run_id="r", dataset=facts, parameters=parameters, sums_KR=sums_KR)
 
 

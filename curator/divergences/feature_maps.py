@@ -131,7 +131,7 @@ class MixedFeatures:
         """
         parts = self.first.record_rows(levels_MD), self.second.record_rows(levels_MD)
         rows_MR = parts[0].new_empty((len(levels_MD), self.num_features))
-        targets = rows_MR.split([part.shape[1] for part in parts], dim=1)
+        targets = torch.split(rows_MR, [part.shape[1] for part in parts], dim=1)
         for part, weight, target in zip(parts, self._weights, targets, strict=True):
             torch.mul(part, weight, out=target)
         return rows_MR

@@ -109,7 +109,8 @@ class FourierFeatures:
         table = _cosine_table(sums_MF.device) * self._amplitude
         rows_M2F = sums_MF.new_empty((sums_MF.shape[0], self.num_features))
         size = max(1, _VALUES_AT_ONCE // self.num_features)
-        for sums, rows in zip(sums_MF.split(size), rows_M2F.split(size), strict=True):
+        parts = torch.split(sums_MF, size), torch.split(rows_M2F, size)
+        for sums, rows in zip(*parts, strict=True):
             turns = sums * scales_F
             nearest = turns.sub_(turns.floor()).mul_(_TABLE_SIZE).add_(0.5).floor_()
             cosines = nearest.to(torch.int64).bitwise_and_(_TABLE_SIZE - 1)
