@@ -30,6 +30,7 @@ from analyst.generators.generator import ImageShape, draw_latents
 from analyst.recipes import Recipe, load_recipe
 from analyst.training.state import new_state
 from analyst.training.updates import EagerUpdates
+from analyst.tune_process import tune_process
 from benchmarks.rows import Work, compute_as_the_curator, print_row, summary, timed
 from curator.divergences import scattering as curators
 from curator.mechanisms.mean_embedding import MeanEmbedding, MeanEmbeddingSpec
@@ -201,6 +202,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, default=15, help="calls of each")
     given = parser.parse_args(None if arguments is None else list(arguments))
     compute_as_the_curator()
+    tune_process()
     for compare in (compare_scattering, compare_training, compare_release):
         compare(given.repeats)
 

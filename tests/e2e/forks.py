@@ -196,6 +196,8 @@ def serve(address: str) -> None:
     for program in ("curator", "analyst"):
         _import_all_of(importlib.import_module(program))
     importlib.import_module("curator.divergences.backend").check_body("numba")  # loads its loops
+    for side in ("curator.divergences", "analyst.embedding"):
+        importlib.import_module(f"{side}.scattering").why_plain()  # and those
     gc.collect()
     gc.freeze()  # else each child looks through all of it for garbage
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a guardian
