@@ -162,10 +162,10 @@ class FourierFeatures:
         self._amplitude = 1 / math.sqrt(self.frequencies_DF.shape[1])
 
     def every(self, num_turns: int, turn: int) -> tuple[FourierFeatures, Tensor]:
-        """Return every so-manieth frequency, and the places of its features among all.
+        """Return every n-th of the frequencies, and the places of their features among all.
 
         Args:
-            num_turns: How many such sets there are.
+            num_turns: n: how many such sets there are.
             turn: Which of them.
 
         Returns:

@@ -73,7 +73,7 @@ class EmbeddingObjective:
 def _turn(
     parts: list[FourierPart], means_KR: Tensor, num_turns: int, turn: int
 ) -> tuple[FeatureMap, Tensor]:
-    """Return the map of every so-manieth frequency, as long as the whole map, and its means."""
+    """Return the map of every n-th frequency, its rows of norm 1 too, and its means."""
     chosen, places, before = [], [], 0
     for part in parts:
         features, places_of_part = part.features.every(num_turns, turn)
