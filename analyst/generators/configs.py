@@ -96,7 +96,10 @@ class ResidualConfig(_Sizes):
 
     kind: Literal["residual"]
     latent_dim: Annotated[int, Field(ge=1, description="latent dimensions")] = 32
-    width: Annotated[int, Field(ge=1, description="channels of every block")] = 256
+    width: Annotated[int, Field(ge=1, description="channels of a block")] = 256
+    wide_side: Annotated[
+        int, Field(ge=1, description="maps longer than this have half the channels a doubling")
+    ] = 1024
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
