@@ -13,16 +13,16 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import resource
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import torch
 
-from benchmarks.rows import compute_as_the_curator, print_row, summary
+from benchmarks.rows import compute_as_the_curator, memory_mib, print_row, summary
 from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.errors import MalformedRequest
@@ -176,7 +176,8 @@ def _measure(name: str, side: int, repeats: int, answer: Connection) -> None:
     except MalformedRequest as refused:
         answer.send({"refused": str(refused)})
         return
-    before, started = _peak_mib(), time.process_time()
+    _peak_mib()
+    before, started = memory_mib()["own_mib"], time.process_time()
     step = step_of(mechanism, PrivateRecords(images, _MAX_SIZE))
     opening = time.process_time() - started
     step()
@@ -192,7 +193,11 @@ def _processor_seconds(step: Step) -> float:
 
 
 def _peak_mib() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """Return the most memory since this was last asked; Linux only."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    Path("/proc/self/clear_refs").write_text("5")
+    (peak,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))
+    return int(peak) / 1024
 
 
 def measured(name: str, side: int, repeats: int) -> dict[str, Any]:

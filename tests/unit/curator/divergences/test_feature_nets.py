@@ -126,7 +126,11 @@ def test_work_is_counted() -> None:
         ({"height": 3}, "at least 4x4"),
         ({"height": 100, "width": 100}, "too large"),
         ({"architecture": "mlp-features", "height": 600, "width": 600}, "too large"),
-        ({"architecture": "mlp-features", "height": 200, "width": 200}, "too many weights"),
+        ({"architecture": "mlp-features", "height": 200, "width": 200}, "images are too large"),
+        (
+            {"architecture": "mlp-features", "height": 126, "width": 126, "num_features": 1024},
+            "too many weights",
+        ),
     ],
 )
 def test_shapes_that_might_be_inexact_or_absurd_are_refused(

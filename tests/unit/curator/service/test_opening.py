@@ -38,6 +38,15 @@ def ctx() -> Service:
     return service()
 
 
+def test_rows_that_fit_a_message_follow_the_shape_of_images() -> None:
+    limits, dimension = Limits(), 3 * 128 * 128
+    assert limits.most_rows(28 * 28) == limits.max_samples
+    most = limits.most_rows(dimension)
+    taken = most * (4 * dimension + 8) + ENVELOPE_BYTES
+    assert taken <= limits.max_message_bytes < taken + 4 * dimension + 8
+    assert Limits(max_message_mib=1).most_rows(1 << 20) == 0
+
+
 class TestOpening:
     def test_the_same_key_opens_one_run(self, ctx: Service) -> None:
         assert opened(ctx).run_id == opened(ctx).run_id
