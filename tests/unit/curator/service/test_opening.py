@@ -20,6 +20,7 @@ from curator.errors import (
 from curator.sanitizer.post_process import release_values
 from curator.service.answer_step import release_gradient
 from curator.service.find_run import resume_run
+from curator.service.limits import ENVELOPE_BYTES, Limits
 from curator.service.served_datasets import ServedDatasets
 from curator.service.service import Service
 from tests.fakes.curator import (
