@@ -86,6 +86,9 @@ class DpSwdConfig(_Sizes):
     kind: Literal["dp-swd"]
     latent_dim: Annotated[int, Field(ge=1, description="latent dimensions")] = 32
     width: Annotated[int, Field(ge=1, description="channels before the last convolution")] = 64
+    enlarged: Annotated[
+        int, Field(ge=1, le=64, description="pixels a side of each that is made, smoothly enlarged")
+    ] = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)

@@ -80,6 +80,21 @@ def test_the_residual_generator_narrows_beyond_its_wide_side(side: int) -> None:
     assert float(images.detach().abs().max()) <= 1
 
 
+@pytest.mark.parametrize(("side", "enlarged"), [(128, 4), (128, 8), (50, 4), (28, 64)])
+def test_dp_swd_makes_a_smaller_picture_and_enlarges_it_smoothly(side: int, enlarged: int) -> None:
+    pictures = ImageShape(channels=3, height=side, width=side, num_classes=2)
+    config = DpSwdConfig(kind="dp-swd", width=4, enlarged=enlarged)
+    model = build_generator(config, pictures, torch.Generator().manual_seed(1))
+    images = model(torch.zeros(4, 32).normal_(), torch.arange(4) % 2).detach()
+    assert images.shape == (4, 3, side, side)
+    rough = (images.diff(dim=3, n=2).abs().amax() / images.diff(dim=3).abs().amax()).item()
+    plain = build_generator(DpSwdConfig(kind="dp-swd", width=4), pictures, torch.Generator())
+    noisy = plain(torch.zeros(4, 32).normal_(), torch.arange(4) % 2).detach()
+    assert images.diff(dim=3).abs().mean() < 0.5 * noisy.diff(dim=3).abs().mean()
+    assert rough < 2
+    assert num_parameters(model) == num_parameters(plain) or side > 16 * enlarged
+
+
 def test_dp_swd_starts_from_the_features_that_the_paper_compares() -> None:
     faces = ImageShape(channels=3, height=64, width=64, num_classes=2)
     model = build_generator(DpSwdConfig(kind="dp-swd"), faces, torch.Generator())
