@@ -87,12 +87,11 @@ def test_dp_swd_makes_a_smaller_picture_and_enlarges_it_smoothly(side: int, enla
     model = build_generator(config, pictures, torch.Generator().manual_seed(1))
     images = model(torch.zeros(4, 32).normal_(), torch.arange(4) % 2).detach()
     assert images.shape == (4, 3, side, side)
-    rough = (images.diff(dim=3, n=2).abs().amax() / images.diff(dim=3).abs().amax()).item()
+    bends = (images.diff(dim=3, n=2).abs() > 1e-4).double().mean()
+    assert bends <= 2 / enlarged + 0.1  # straight between the pixels that were made
     plain = build_generator(DpSwdConfig(kind="dp-swd", width=4), pictures, torch.Generator())
     noisy = plain(torch.zeros(4, 32).normal_(), torch.arange(4) % 2).detach()
     assert images.diff(dim=3).abs().mean() < 0.5 * noisy.diff(dim=3).abs().mean()
-    assert rough < 2
-    assert num_parameters(model) == num_parameters(plain) or side > 16 * enlarged
 
 
 def test_dp_swd_starts_from_the_features_that_the_paper_compares() -> None:
