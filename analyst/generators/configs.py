@@ -86,6 +86,9 @@ class DpSwdConfig(_Sizes):
     kind: Literal["dp-swd"]
     latent_dim: Annotated[int, Field(ge=1, description="latent dimensions")] = 32
     width: Annotated[int, Field(ge=1, description="channels before the last convolution")] = 64
+    enlarged: Annotated[
+        int, Field(ge=1, le=64, description="pixels a side of each that is made, smoothly enlarged")
+    ] = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)
@@ -96,7 +99,10 @@ class ResidualConfig(_Sizes):
 
     kind: Literal["residual"]
     latent_dim: Annotated[int, Field(ge=1, description="latent dimensions")] = 32
-    width: Annotated[int, Field(ge=1, description="channels of every block")] = 256
+    width: Annotated[int, Field(ge=1, description="channels of a block")] = 256
+    wide_side: Annotated[
+        int, Field(ge=1, description="maps longer than this have half the channels a doubling")
+    ] = 1024
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, config=_STRICT)

@@ -6,7 +6,7 @@ import fcntl
 import shutil
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from curator.accounting.rule import BudgetRule
@@ -18,7 +18,9 @@ from curator.config import load_config
 from curator.data.capacity import check_capacity
 from curator.data.groups import limit_groups
 from curator.data.images import LabelledImages
+from curator.data.levels import level_type
 from curator.data.overlap import MOST_SHARED, Hashes, Overlap
+from curator.data.scratch import in_type
 from curator.data.store import sweep_partial, write_store
 from curator.folder import CuratorFolder
 from curator.ledger.datasets_and_runs import DatasetState
@@ -84,9 +86,10 @@ def add_dataset(
         sweep_partial(folder.images(facts.name).parent)
         known = KnownImages(folder)
         read = _read(folder, facts, source, known, _Reading(options, progress, choices))
-        images = read.images
+        scratch = folder.images(facts.name).parent
+        levels = in_type(read.images.levels, level_type(facts.max_level), scratch)
+        images = replace(read.images, levels=levels)
         if facts.max_records_per_group is not None:
-            scratch = folder.images(facts.name).parent
             images = limit_groups(images, facts.max_records_per_group, scratch)
         with _taken_back(folder, facts.name):
             write_store(folder.images(facts.name), images)

@@ -33,6 +33,7 @@ def check(
     source: Source,
     classes: str | None = option("Names in order; by default the source's, 2 before 10.", "A,B"),
     image_shape: str | None = option("Compare with it, such as 1x28x28.", "CxHxW"),
+    max_level: int | None = option("Level of a white pixel, to compare with.", "N"),
     reading: Reading,
 ) -> None:
     """Look at a source before adding it.
@@ -49,7 +50,7 @@ def check(
     from curator.sources.ingest import survey_source  # Pillow and scikit-learn
     from curator.sources.preflight import PRIVATE, report_lines
 
-    options = reading.options(classes, image_shape)
+    options = reading.options(classes, image_shape, max_level)
     with _interruptible("interrupted; nothing was written"):
         survey = survey_source(source, options, progress_for(task.screen))
     task.screen.tell(*report_lines(survey), PRIVATE)
@@ -75,33 +76,42 @@ def convert(  # noqa: PLR0913 - one parameter a group of options
     source: Source,
     classes: str = option("Names in order.", "A,B", needed=True),
     image_shape: str = option("Such as 3x32x32.", "CxHxW", needed=True),
+    max_level: int = option("Level of a white pixel, which becomes 255.", "N", default=255),
     out: Path = option("Where to write.", "FILE.npz", needed=True),
     force: bool = flag("--force", "Replace a file that exists."),
     reading: Reading,
 ) -> None:
     """Write PUBLIC images as 'dataset add' would store private ones.
 
-    For a public test set that analysts evaluate with: the file is plain, and no budget protects
-    what is in it. Nothing is registered.
+    For a public test set that analysts evaluate with: the file is plain, has 8 bits, and no budget
+    protects what is in it. Nothing is registered.
 
     Raises:
+        SourceError: If a level is above that of white.
         UsageProblem: If the file is not to be an NPZ file.
     """
     import numpy as np
 
+    from curator.data.errors import SourceError
+    from curator.sources.convert import eight_bits
     from curator.sources.ingest import ingest_source  # Pillow and scikit-learn
+    from curator.sources.preflight import level_problem
     from curator.system.new_file import check_output, new_file
 
     if out.suffix != ".npz":
         msg = f"--out must end in .npz, not {out.name}"
         raise UsageProblem(msg)
     check_output(out, force=force)
-    options = reading.options(classes, image_shape)
+    options = reading.options(classes, image_shape, max_level)
     with _interruptible("interrupted; nothing was written"):
         images, _ = ingest_source(source, options, out.parent, progress_for(task.screen))
         names = np.array(options.classes)
+        problem = level_problem(images, max_level)
+        if problem is not None:
+            raise SourceError(problem)
+        levels = eight_bits(images.levels, max_level)
         with new_file(out, replace=force, mode=0o666) as partial, partial.open("wb") as file:
-            np.savez_compressed(file, images=images.levels, labels=images.labels, classes=names)
+            np.savez_compressed(file, images=levels, labels=images.labels, classes=names)
     count = len(images.labels)
     task.screen.tell(f"wrote {count:,} images to {out}, which anyone who has it can see")
     task.screen.answer({"out": str(out), "images": count})
@@ -148,8 +158,8 @@ def add(  # noqa: PLR0913 - one parameter a group of options
     Everything about the data that analysts may know is typed in here and never read off the
     images: under add-or-remove even the number of images is private. With --adjacency
     add-or-remove-one-group the guarantee is for all images of one person, sizes count groups,
-    --max-records-per-group is needed, and groups: --groups-key, or a column 'group' in the
-    --labels table.
+    --max-records-per-group is needed, and groups: --groups-key, --groups-from, or a column
+    'group' in the --labels table.
     """
     from curator.administration import add_dataset as adding  # torch, seconds
     from curator.cli.recipe import favourite_of_recipe
@@ -161,7 +171,8 @@ def add(  # noqa: PLR0913 - one parameter a group of options
     task.output.stops = choices.dry_run
     facts = declared.facts(name)
     most = facts.max_size if facts.unit is Unit.RECORD else None  # a group has any number of images
-    options = replace(reading.options(declared.classes, declared.image_shape), max_images=most)
+    asked = reading.options(declared.classes, declared.image_shape, declared.max_level)
+    options = replace(asked, max_images=most)
     favourite, favours = None, []
     if choices.favour is not None:
         favourite, words = favourite_of_recipe(choices.favour, facts)

@@ -61,7 +61,7 @@ class Declared:
     capacity: int = option(
         "Rows that a private batch is padded to; about q n + 8 sqrt(q n).", "N", needed=True
     )
-    max_level: int = option("Level of a white pixel.", "N", default=255)
+    max_level: int = option("Level of a white pixel, at most 65,535.", "N", default=255)
 
     def facts(self, name: str) -> DatasetFacts:
         """Return them for a data set of this name.

@@ -19,9 +19,9 @@ Source = Annotated[
     argument(
         "SOURCE",
         "A folder with a subfolder of image files (PNG, JPEG, BMP, TIFF, WebP, GIF; HEIC with "
-        "the extra heif) for each class, a folder of image files with --labels FILE, an .npz file, "
-        "two IDX files IMAGES,LABELS (also .gz), a folder with MNIST's file names, sklearn:digits "
-        "or sklearn:digits-private.",
+        "the extra heif, DICOM with the extra dicom) for each class, a folder of image files with "
+        "--labels FILE, an .npz file, two IDX files IMAGES,LABELS (also .gz), a folder with "
+        "MNIST's file names, sklearn:digits or sklearn:digits-private.",
     ),
 ]
 _SHAPE_PARTS = 3
@@ -64,8 +64,20 @@ class Reading:
         "The colour behind transparency.", default="refuse"
     )
     exif: Literal["refuse", "rotate"] = option("Turn as the camera's tag says.", default="refuse")
-    sixteen_bit: Literal["refuse", "scale"] = option(
-        "16-bit grey: 65535 becomes 255.", default="refuse"
+    sixteen_bit: Literal["refuse", "scale", "keep"] = option(
+        "16-bit grey: 65535 becomes 255, or levels are kept up to --max-level.", default="refuse"
+    )
+    window: str | None = option(
+        "Of DICOM and 16-bit grey: the values that become black to white, by public numbers; those "
+        "of a header are never read.",
+        "CENTRE,WIDTH",
+    )
+    monochrome1: Literal["refuse", "invert"] = option(
+        "DICOM whose least value is white.", default="refuse"
+    )
+    groups_from: Literal["none", "PatientID"] = option(
+        "DICOM: whose an image is; no identifier is kept or shown (one-group only).",
+        default="none",
     )
     frames: Literal["refuse", "first"] = option(
         "Of animations and of several pages.", default="refuse"
@@ -79,12 +91,15 @@ class Reading:
         "Name of the array of each image's group (one-group only).", "NAME", group=_ARRAYS
     )
 
-    def options(self, classes: str | None, image_shape: str | None) -> SourceOptions:
+    def options(
+        self, classes: str | None, image_shape: str | None, max_level: int | None
+    ) -> SourceOptions:
         """Return how the source is read.
 
         Args:
             classes: Names with commas between them; the source's if None.
             image_shape: CxHxW; as it is if None.
+            max_level: Of white; not compared if None.
 
         Raises:
             UsageProblem: If two options do not fit each other.
@@ -103,6 +118,9 @@ class Reading:
                 alpha=self.alpha,
                 exif=self.exif,
                 sixteen_bit=self.sixteen_bit,
+                max_level=max_level,
+                window=None if self.window is None else window_of(self.window),
+                monochrome1=self.monochrome1,
                 frames=self.frames,
             )
         except ValueError as problem:
@@ -116,6 +134,7 @@ class Reading:
             classes=None if classes is None else classes_of(classes),
             conversion=conversion,
             skip=self.other_files == "skip",
+            groups_from=self.groups_from,
         )
 
 
@@ -133,6 +152,20 @@ def shape_of(text: str) -> Shape:
         msg = "--image-shape must be CHANNELSxHEIGHTxWIDTH, such as 1x28x28"
         raise UsageProblem(msg)
     return parts[0], parts[1], parts[2]
+
+
+def window_of(text: str) -> tuple[float, float]:
+    """Read CENTRE,WIDTH.
+
+    Raises:
+        UsageProblem: If it is something else.
+    """
+    centre, _, width = text.partition(",")
+    try:
+        return float(centre), float(width)
+    except ValueError:
+        msg = "--window must be CENTRE,WIDTH, such as 40,400"
+        raise UsageProblem(msg) from None
 
 
 def rows_of(text: str) -> tuple[int, int]:

@@ -151,7 +151,7 @@ def rehearse(  # noqa: PLR0913 - one parameter a group of options
         name=like.name,
         source=source,
         is_public=source_is_public,
-        options=reading.options(like.classes, like.image_shape),
+        options=reading.options(like.classes, like.image_shape, like.max_level),
         nominal_size=like.nominal_size,
         sampling_rate=like.sampling_rate,
         capacity=like.capacity,

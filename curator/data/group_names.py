@@ -77,8 +77,13 @@ def bare(value: str) -> str:
 class GroupNames:
     """The values that were met so far, in the order of their rows."""
 
-    def __init__(self) -> None:
-        """Begin with none."""
+    def __init__(self, *, shows: bool = True) -> None:
+        """Begin with none.
+
+        Args:
+            shows: Whether values may be repeated in what is said of them.
+        """
+        self._shows = shows
         self._first: dict[str, tuple[str, str]] = {}
 
     def problem(self, value: str, row: str) -> str | None:
@@ -97,10 +102,13 @@ class GroupNames:
         first, where = self._first.setdefault(key, (value, row))
         if first == value:
             return None
-        mine, other = _told_apart(value, first)
+        mine, other = "its group", f"that of {where}"
+        if self._shows:
+            names = _told_apart(value, first)
+            mine, other = f"the group '{names[0]}'", f"'{names[1]}' of {where}"
         return (
-            f"the group '{mine}' differs from '{other}' of {where} in blanks or Unicode form only: "
-            "make both alike, or let them differ in more"
+            f"{mine} differs from {other} in blanks or Unicode form only: make both alike, or let "
+            "them differ in more"
         )
 
     def alike(self) -> Iterator[tuple[str, str]]:
@@ -108,7 +116,9 @@ class GroupNames:
         folded: dict[str, tuple[str, str]] = {}
         for key, (value, row) in self._first.items():
             first, where = folded.setdefault(bare(key.casefold()), (value, row))
-            if first != value:
+            if first != value and not self._shows:
+                yield f"that of {row}", f"that of {where}, but for case"
+            elif first != value:
                 yield f"'{shown(value)}' of {row}", f"'{shown(first)}' of {where}, but for case"
 
 

@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from curator.data.errors import SourceError
 from curator.data.group_names import GroupNames
+from curator.data.levels import Levels, level_type
+from curator.privacy.batches import LARGEST_LEVEL
 
 _IMAGE_DIMENSIONS = 4
 _MOST_ROWS = 20  # that a refusal names
@@ -18,13 +20,14 @@ _MOST_ROWS = 20  # that a refusal names
 class LabelledImages:
     """Private images with labels; only the steward's commands and the store see one.
 
-    `levels` is uint8 of shape (N, channels, height, width); `labels` is int64 of shape (N).
+    `levels` is uint8 or uint16 of shape (N, channels, height, width); `labels` is int64 of shape
+    (N).
     `groups` numbers the person or patient of each image, without gaps; `max_per_group` is the
     public bound on the images of one group, once it has been enforced. `alike_groups` names groups
     of arrays that differ in case only.
     """
 
-    levels: npt.NDArray[np.uint8]
+    levels: Levels
     labels: npt.NDArray[np.int64]
     groups: npt.NDArray[np.int64] | None = None
     max_per_group: int | None = None
@@ -38,7 +41,7 @@ def labelled_images(
 
     Args:
         source: Name of the source, for messages.
-        images: (N, H, W) or (N, C, H, W), integers in 0..255.
+        images: (N, H, W) or (N, C, H, W), integers in 0..65535.
         labels: (N), integers.
         groups: (N), integers or strings: images of the same value belong together.
 
@@ -62,10 +65,14 @@ def labelled_images(
     if not len(images):
         msg = f"{source}: there are no images in it"
         raise SourceError(msg)
-    if not np.issubdtype(images.dtype, np.integer) or images.min() < 0 or images.max() > 255:
-        msg = f"{source}: pixel values must be integers from 0 to 255: scale and round them first"
+    is_whole = np.issubdtype(images.dtype, np.integer)
+    if not is_whole or images.min() < 0 or (highest := int(images.max())) > LARGEST_LEVEL:
+        msg = (
+            f"{source}: pixel values must be integers from 0 to 255, or 65,535 with --max-level: "
+            "scale and round them first"
+        )
         raise SourceError(msg)
-    levels = np.ascontiguousarray(images, dtype=np.uint8)
+    levels: Levels = np.ascontiguousarray(images, dtype=level_type(highest))
     if groups is None:
         return LabelledImages(levels=levels, labels=labels.astype(np.int64))
     numbers, alike = _numbered(source, groups, len(images))

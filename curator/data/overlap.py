@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from curator.data.errors import SourceError
 from curator.data.images import LabelledImages
-from curator.data.stored_rows import Levels, StoredRows
+from curator.data.levels import Levels, level_bytes
+from curator.data.stored_rows import StoredRows
 
 Hashes = npt.NDArray[np.uint64]
 """Of the distinct images of a data set, ascending."""
@@ -42,7 +43,8 @@ def image_hashes(levels: Levels | StoredRows, key: bytes) -> Hashes:
     step = max(1, _BLOCK_BYTES // max(1, int(np.prod(levels.shape[1:]))))
     for start in range(0, len(levels), step):
         for place, image in enumerate(levels[start : start + step], start):
-            digest = hashlib.blake2b(image.tobytes(), digest_size=_HASH_BYTES, key=key).digest()
+            content = level_bytes(image)
+            digest = hashlib.blake2b(content, digest_size=_HASH_BYTES, key=key).digest()
             hashes[place] = int.from_bytes(digest, "little")
     return np.unique(hashes)
 
@@ -74,7 +76,7 @@ def labelled_fingerprint(images: LabelledImages, key: bytes) -> str:
     """
     flat = images.levels.reshape(len(images.levels), -1)
     rows = sorted(
-        hashlib.sha256(row.tobytes() + int(label).to_bytes(8, "little")).digest()
+        hashlib.sha256(level_bytes(row) + int(label).to_bytes(8, "little")).digest()
         for row, label in zip(flat, images.labels, strict=True)
     )
     return hmac.new(key, b"".join(rows), hashlib.sha256).hexdigest()

@@ -25,8 +25,9 @@ from torch import Tensor
 from curator.data.binomial import draw_count
 from curator.data.groups import Indices, Units
 from curator.data.images import LabelledImages
+from curator.data.levels import SHALLOW, Levels
 from curator.data.store import StoredImages
-from curator.data.stored_rows import Levels, StoredRows
+from curator.data.stored_rows import StoredRows
 from curator.data.subset import ordered_subset
 from curator.errors import DatasetOutOfService
 from curator.privacy.batches import RecordBatch, shape_of_pass
@@ -101,7 +102,7 @@ class PrivateRecords:
         # an empty set gets a row to read, which is never sampled, so that it takes the same path
         self._levels, self._labels = _rows(images), images.labels
         if not len(images.labels):
-            self._levels = np.zeros((1, self._levels.shape[1]), dtype=np.uint8)
+            self._levels = np.zeros((1, self._levels.shape[1]), dtype=self._levels.dtype)
             self._labels = np.zeros(1, dtype=np.int64)
 
     def __repr__(self) -> str:
@@ -208,7 +209,7 @@ class PrivateRecords:
                     levels[one], labels[one], units[one] = 0, 0, -1
         mask = torch.from_numpy(units >= 0)
         return RecordBatch(
-            levels_MD=_masked(torch.from_numpy(levels), mask.unsqueeze(1)),
+            levels_MD=_masked(_tensor(levels), mask.unsqueeze(1)),
             labels_M=_masked(torch.from_numpy(labels), mask),
             mask_M=mask,
             units_M=torch.from_numpy(units.astype(np.int64)),
@@ -228,13 +229,13 @@ class PrivateRecords:
         return np.ascontiguousarray(self._levels[rows]), self._labels[rows].astype(np.int64)
 
     def _blank(self, capacity: int) -> tuple[np.ndarray, np.ndarray]:
-        levels = np.zeros((capacity, self._levels.shape[1]), dtype=np.uint8)
+        levels = np.zeros((capacity, self._levels.shape[1]), dtype=self._levels.dtype)
         return levels, np.zeros(capacity, dtype=np.int64)
 
     def _empty(self, capacity: int) -> RecordBatch:
         levels, labels = self._blank(capacity)
         return RecordBatch(
-            levels_MD=torch.from_numpy(levels),
+            levels_MD=_tensor(levels),
             labels_M=torch.from_numpy(labels),
             mask_M=torch.zeros(capacity, dtype=torch.bool),
             units_M=torch.full((capacity,), -1, dtype=torch.int64),
@@ -245,6 +246,11 @@ def _rows(images: LabelledImages | StoredImages) -> Levels | StoredRows:
     if isinstance(images, StoredImages):
         return images.levels
     return images.levels.reshape(len(images.levels), math.prod(images.levels.shape[1:]))
+
+
+def _tensor(levels: np.ndarray) -> Tensor:
+    """Return levels as a batch holds them, whatever they are."""
+    return torch.from_numpy(levels if levels.dtype == SHALLOW else levels.astype(np.int32))
 
 
 def _masked(values: Tensor, mask: Tensor) -> Tensor:

@@ -16,7 +16,8 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-Levels = npt.NDArray[np.uint8]
+from curator.data.levels import DEEP, SHALLOW, Levels
+
 Indices = npt.NDArray[np.int64]
 
 _logger = logging.getLogger(__name__)
@@ -30,7 +31,7 @@ class StoredRows:
         """Open a file that `numpy.save` wrote.
 
         Args:
-            path: Of bytes in rows.
+            path: Of levels in rows.
 
         Raises:
             ValueError: If the file is no such array, or has another length than it says.
@@ -44,11 +45,14 @@ class StoredRows:
                 raise ValueError(msg)
             shape, is_by_column, dtype = np.lib.format.read_array_header_1_0(stream)
             self._start = stream.tell()
-        if len(shape) != 2 or dtype != np.uint8 or (is_by_column and 1 not in shape):
-            msg = "the file does not hold rows of bytes"
+        is_known = dtype in {SHALLOW, DEEP}
+        if len(shape) != 2 or not is_known or (is_by_column and 1 not in shape):
+            msg = "the file does not hold rows of levels"
             raise ValueError(msg)
         self.shape: tuple[int, int] = shape
-        self._size = self._start + shape[0] * shape[1]
+        self.dtype = dtype
+        self._row_bytes = shape[1] * dtype.itemsize
+        self._size = self._start + shape[0] * self._row_bytes
         self._is_whole = _has_length(self._file, self._size)
         if not self._is_whole:
             msg = "the file has not the length that it says"
@@ -78,14 +82,14 @@ class StoredRows:
         Raises:
             OSError: If one cannot be read, or not all of it.
         """
-        file, start, width = self._file, self._start, self.shape[1]
+        file, start, width = self._file, self._start, self._row_bytes
         length = count * width
         parts = [os.pread(file, length, start + first * width) for first in firsts]
         if any(len(part) != length for part in parts):
             msg = "a row is not there"
             raise OSError(msg)
-        levels = np.frombuffer(bytearray().join(parts), dtype=np.uint8)
-        return levels.reshape(len(firsts) * count, width)
+        levels: Levels = np.frombuffer(bytearray().join(parts), dtype=self.dtype)
+        return levels.reshape(len(firsts) * count, self.shape[1])
 
     def stream(self) -> BufferedReader:
         """Return all bytes of the file from the first on, of the same open file."""

@@ -156,7 +156,7 @@ def _layer(parameters: Parameters, name: str, inputs: Tensor) -> Tensor:
     return linear(inputs, parameters[f"{name}.weight"], parameters[f"{name}.bias"])
 
 
-MAX_PIXELS: Final = 1 << 20  # levels below 2^9, weights below 2^16: sums stay below 2^45
+MAX_PIXELS: Final = 1 << 20  # levels below 2^16, weights below 2^16: sums stay below 2^52
 MAX_HIDDEN: Final = 1 << 12  # units at most 2^22, weights below 2^16: sums stay below 2^50
 CODE_GRID: Final = 2.0**-12
 LARGEST_CODE: Final = 2.0**12  # on the grid

@@ -72,7 +72,9 @@ class FeatureShape:
             msg = f"{self.architecture} needs images of at least 4x4"
             raise ValueError(msg)
         fan_ins = [math.prod(size[1:]) for size in self.sizes.values() if len(size) > 1]
-        if fan_ins[0] > _MAX_PIXELS or max(fan_ins[1:]) > _MAX_FAN_IN:
+        first = math.prod(next(iter(self.sizes.values())))
+        is_wide = fan_ins[0] > _MAX_PIXELS or max(fan_ins[1:]) > _MAX_FAN_IN
+        if is_wide or first > _MAX_PARAMETERS:
             msg = f"images are too large for {self.architecture}"
             raise ValueError(msg)
         if self.num_parameters > _MAX_PARAMETERS:

@@ -229,8 +229,8 @@ class Scattering:
         """Return the coefficients of stored levels, each row a function of its own record alone.
 
         Args:
-            levels_MD: uint8 levels in 0..max_level.
-            max_level: Highest level.
+            levels_MD: Levels in 0..max_level.
+            max_level: Highest level, below 2^16: each has a value of its own.
 
         Returns:
             int64 rows (M, S) in units of 2^-16, in [0, 2^19).

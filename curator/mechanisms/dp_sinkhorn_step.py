@@ -21,7 +21,7 @@ from torch import Tensor
 from curator.divergences.cost import uniform_points
 from curator.divergences.cuda_graph import CapturedFunction
 from curator.divergences.sinkhorn import TransportSolver, masked_points, private_half, public_half
-from curator.privacy.batches import RecordBatch, Samples
+from curator.privacy.batches import RecordBatch, Samples, level_dtype
 from curator.sanitizer.clipped import clipped_to_lattice
 
 _logger = logging.getLogger(__name__)
@@ -146,7 +146,9 @@ class CapturedStep:
         self._private = CapturedFunction(
             private_function,
             (
-                torch.zeros((halves.capacity, halves.dimension), dtype=torch.uint8),
+                torch.zeros(
+                    (halves.capacity, halves.dimension), dtype=level_dtype(halves.max_level)
+                ),
                 torch.zeros(halves.capacity, dtype=torch.int64),
                 torch.zeros(halves.capacity, dtype=torch.bool),
             ),

@@ -15,12 +15,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from curator.errors import MalformedRequest
 from curator.mechanisms.sliced_step import SlicedMechanism, SlicedSpecification
+from curator.mechanisms.specification import refuse_beyond
 from curator.privacy.batches import ImageSpace, Samples
-from curator.sanitizer.projected import RowBounds
+from curator.sanitizer.projected import LONGEST_SQUARE, RowBounds, longest_row
 
-_MAX_DIMENSION = 1 << 16  # the projections of such rows are exact whatever their levels
+_MAX_DIMENSION = 250_000  # the projections of such rows are exact whatever their levels
 _MAX_DIRECTION_ENTRIES = 1 << 25
 _MAX_ROW_ENTRIES = 1 << 26
 _ZERO: Final = {"black": 0, "grey": 1, "white": 2}  # the level of a zero row, in max_level / 2
@@ -60,19 +60,35 @@ class DpSwd(SlicedMechanism):
             MalformedRequest: If the sizes are absurd for images of this size.
         """
         super().__init__(spec, space)
-        too_large = (
-            self.width > _MAX_DIMENSION
-            or self.width * spec.num_projections > _MAX_DIRECTION_ENTRIES
-            or self.width * spec.capacity > _MAX_ROW_ENTRIES
-        )
-        if too_large:
-            detail = "capacity, num_projections: too many for images of this size"
-            raise MalformedRequest(detail)
         self._label_value = round(spec.label_scale * space.max_level)
+        brightest = (1 if spec.origin == "grey" else 2) * space.max_level
+        is_long = space.dimension * brightest + self._label_value > longest_row()
+        longest = space.dimension * brightest**2 + self._label_value**2
+        refuse_beyond(
+            {
+                "label_scale: too large for images of this size and depth": (
+                    longest,
+                    LONGEST_SQUARE,
+                ),
+                f"images of this size: rows have at most {_MAX_DIMENSION} pixels and classes": (
+                    self.width,
+                    _MAX_DIMENSION,
+                ),
+                "num_projections: too many for images of this size": (
+                    self.width * spec.num_projections,
+                    _MAX_DIRECTION_ENTRIES,
+                ),
+                "capacity: too many for images of this size": (
+                    self.width * spec.capacity,
+                    _MAX_ROW_ENTRIES // (2 if is_long else 1),
+                ),
+            }
+        )
         self.bounds = RowBounds(
             clip_norm=spec.clip_norm * space.max_level,
             rows_per_unit=spec.max_records_per_unit,
             noise_multiplier=spec.noise_multiplier,
+            is_long=is_long,
         )
 
     @property

@@ -101,7 +101,8 @@ class LinearTeacherSpec(Specification):
 
     def kept_bytes(self, space: ImageSpace) -> int:
         """Return the bytes of the records and of their rows."""
-        return self.kept_rows * (space.dimension + _RECORD_BYTES + 2 * self.width(space))
+        levels = space.dimension * space.level_bytes
+        return self.kept_rows * (levels + _RECORD_BYTES + 2 * self.width(space))
 
 
 @final

@@ -44,7 +44,7 @@ _MAPS_PER_PIXEL = 16  # of the largest tensor of a scattering
 _MAX_FREQUENCY_VALUES = 1 << 26  # 256 MiB in float32
 _MAX_RELEASED_VALUES = 1 << 22
 _MAX_COEFFICIENTS = 1 << 17  # sums with frequencies stay exact
-_LARGEST_LEVEL = 2.0**9  # of 2 v - max_level
+_LARGEST_LEVEL = 2.0**16  # above every |2 v - max_level|
 _SCATTERING_STREAM = 32  # after those of the pixels: their bandwidths are at most as many
 
 Bandwidths = Annotated[list[Annotated[float, Field(ge=1e-2, le=1e4)]], Field(max_length=32)]

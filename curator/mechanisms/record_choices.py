@@ -54,7 +54,7 @@ class ChoiceSpec(Specification):
 
     def kept_bytes(self, space: ImageSpace) -> int:
         """Return the bytes of the records."""
-        return self.kept_rows * (space.dimension + _RECORD_BYTES)
+        return self.kept_rows * (space.dimension * space.level_bytes + _RECORD_BYTES)
 
 
 @final

@@ -65,7 +65,7 @@ class NetworkSizes:
         refuse_beyond(
             {
                 f"num_{word}s, shard_capacity: too many images of this size": (
-                    self.count * self.capacity * space.dimension,
+                    self.count * self.capacity * space.dimension * space.level_bytes,
                     _MAX_SHARD_BYTES,
                 ),
                 f"num_{word}s, {word}_width: too many parameters together": (

@@ -17,7 +17,7 @@ from typing import NoReturn, final
 import torch
 from torch import Tensor
 
-from curator.privacy.batches import ImageSpace, RecordBatch
+from curator.privacy.batches import ImageSpace, RecordBatch, level_dtype
 from curator.privacy.private import Private, SealedError
 
 _KEY = b"weir shards v1"
@@ -29,7 +29,8 @@ _DIGEST_BYTES = 16
 class Shards:
     """Private rows in shards, padded to a public capacity; never leaves a mechanism's state.
 
-    `levels_KPD` is uint8, `labels_KP` int64, and the first `counts_K` places of a shard are taken.
+    `levels_KPD` is of the type of a batch's, `labels_KP` int64, and the first `counts_K` places of
+    a shard are taken.
     """
 
     levels_KPD: Tensor
@@ -75,7 +76,7 @@ def gather_shards(
         without a place goes to one more shard, which is thrown away.
     """
     size = (num_shards + 1, capacity + 1)  # the last shard and the last place are thrown away
-    levels = torch.zeros((*size, space.dimension), dtype=torch.uint8)
+    levels = torch.zeros((*size, space.dimension), dtype=level_dtype(space.max_level))
     labels = torch.zeros(size, dtype=torch.int64)
     counts = torch.zeros(num_shards + 1, dtype=torch.int64)
     for sealed in batches:
@@ -103,6 +104,7 @@ def _shards_of_units(batch: RecordBatch, num_shards: int) -> Tensor:
     and what many rows of one unit save is done in vain, so that time does not count units.
     """
     levels, labels = batch.levels_MD.numpy(), batch.labels_M.numpy().astype("<i8")
+    levels = levels.astype(levels.dtype.newbyteorder("<"), copy=False)
     apart = -1 - torch.arange(len(batch.units_M))
     units = torch.where(batch.units_M < 0, apart, batch.units_M).tolist()
     together: dict[int, hashlib.blake2b] = {}

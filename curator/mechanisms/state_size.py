@@ -30,7 +30,8 @@ def shards_bytes(num_shards: int, capacity: int, space: ImageSpace) -> int:
     Privacy:
         Reads the specification and public facts only.
     """
-    return num_shards * (capacity * (space.dimension + _LABEL_BYTES) + _LABEL_BYTES)
+    row_bytes = space.dimension * space.level_bytes + _LABEL_BYTES
+    return num_shards * (capacity * row_bytes + _LABEL_BYTES)
 
 
 def rows_bytes(count: int, numbers: int) -> int:

@@ -23,13 +23,14 @@ from curator.errors import MalformedRequest
 from curator.mechanisms.base import Requirements
 from curator.mechanisms.record_choices import ChoiceMechanism, ChoiceSpec, Choose, first_of_least
 from curator.mechanisms.specification import MAX_ROWS, refuse_beyond
-from curator.privacy.batches import ImageSpace, Samples
+from curator.privacy.batches import ImageSpace, Samples, level_dtype
 from curator.sanitizer.choices import SILENCE
 from curator.sanitizer.outer import RIGHT_RADIUS, in_parts, right_rows
 
 MAX_IMAGES_PER_CANDIDATE: Final = 64
 _MAX_WORK: Final = 1 << 40  # multiplications of a step: minutes
 _AT_ONCE: Final = 1 << 22  # distances to candidates, or features: 32 MiB in float64
+_EXACT: Final = 1 << 53  # integers up to here are exact in float64
 _LEAST_BIAS: Final = 2.0**-10  # below features: a row without any has a norm
 
 
@@ -165,7 +166,8 @@ class Votes(ChoiceMechanism):
             Reads the request and public facts only.
         """
         images_ND = samples.images_ND.to(compute_device(), torch.float64)
-        levels_ND = torch.round((images_ND + 1) * (self.space.max_level / 2)).to(torch.uint8)
+        white = self.space.max_level
+        levels_ND = torch.round((images_ND + 1) * (white / 2)).to(level_dtype(white))
         rows_NF = levels_ND.to(torch.float64)
         if self.spec.features == "scattering":
             width = self.spec.width(self.space)
@@ -197,9 +199,15 @@ def _check_work(spec: VotesSpec, space: ImageSpace) -> None:
         Reads the request and public facts only.
     """
     width = spec.width(space)
-    most = space.dimension if spec.features == "pixels" else linear_softmax.MAX_FEATURES
+    is_pixels = spec.features == "pixels"
+    most = space.dimension if is_pixels else linear_softmax.MAX_FEATURES
+    longest = space.dimension * space.max_level**2 if is_pixels else RIGHT_RADIUS**2
     refuse_beyond(
         {
+            "images_per_candidate: too many for exact distances of levels this deep": (
+                3 * spec.images_per_candidate**2 * longest,
+                _EXACT,
+            ),
             "features: too many for images of this size": (width, most),
             "max_size, num_candidates: too much work for one step": (
                 spec.kept_rows * spec.num_candidates * width,

@@ -11,8 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
+
+LARGEST_LEVEL: Final = (1 << 16) - 1
+"""Of a white pixel, at most."""
+
+_LARGEST_BYTE: Final = 255
 
 PASS_ROWS: Final = 512
 """Rows of a batch where all records are passed over, unless units may have many."""
@@ -32,6 +38,17 @@ def shape_of_pass(max_units: int, max_rows_per_unit: int, rows: int = PASS_ROWS)
     rows = max(rows, 2 * max_rows_per_unit - 1)
     filled = rows - max_rows_per_unit + 1  # of each batch but the last, at least
     return math.ceil(max_units * max_rows_per_unit / filled), rows
+
+
+def level_dtype(max_level: int) -> torch.dtype:
+    """Return what levels are held as in a `RecordBatch`.
+
+    Args:
+        max_level: Of a white pixel, as declared.
+    """
+    import torch  # here, as the facts of a data set need none
+
+    return torch.uint8 if max_level <= _LARGEST_BYTE else torch.int32
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,14 +74,20 @@ class ImageSpace:
         if not all(type(size) is int and size >= 1 for size in sizes):
             msg = "image sizes, max_level and num_classes must be positive integers"
             raise ValueError(msg)
-        if self.max_level > 255 or self.dimension > 1 << 20 or self.num_classes > 10_000:
-            msg = "images may have at most 2**20 values of 8 bits and 10,000 classes"
+        too_deep = self.max_level > LARGEST_LEVEL
+        if too_deep or self.dimension > 1 << 20 or self.num_classes > 10_000:
+            msg = "images may have at most 2**20 values of 16 bits and 10,000 classes"
             raise ValueError(msg)
 
     @property
     def dimension(self) -> int:
         """Number of values in one image."""
         return self.channels * self.height * self.width
+
+    @property
+    def level_bytes(self) -> int:
+        """Bytes of a level in the rows of a `RecordBatch`."""
+        return level_dtype(self.max_level).itemsize
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -108,7 +131,8 @@ class Samples:
 class RecordBatch:
     """Private rows padded to a public capacity; always travels inside `Private`.
 
-    `levels_MD` is uint8 in 0..max_level, `labels_M` int64, `mask_M` bool (False marks padding,
+    `levels_MD` is in 0..max_level, uint8 or, where that is above 255, int32, which all operations
+    take; `labels_M` is int64, `mask_M` bool (False marks padding,
     whose levels and label are zero). `units_M` is int64: rows with the same number in [0, M) are
     the whole of one unit, in stored order; -1 in padding. A unit is never in two batches of a pass.
     """

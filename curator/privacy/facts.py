@@ -8,7 +8,7 @@ from typing import Annotated, Final, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from curator.privacy.adjacency import Adjacency, Relation, Unit
-from curator.privacy.batches import ImageSpace
+from curator.privacy.batches import LARGEST_LEVEL, ImageSpace
 from curator.privacy.budget import REHEARSAL_EPSILON, Budget
 
 DATASET_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -36,7 +36,7 @@ class DatasetFacts(BaseModel):
     channels: int = Field(ge=1)
     height: int = Field(ge=1)
     width: int = Field(ge=1)
-    max_level: int = Field(ge=1, le=255)
+    max_level: int = Field(ge=1, le=LARGEST_LEVEL)
     classes: tuple[ClassName, ...] = Field(min_length=1, strict=False)
     nominal_size: int = Field(ge=1)
     max_size: int = Field(ge=1)

@@ -7,6 +7,7 @@ import shutil
 
 from curator.administration.registered_images import complete_hashes
 from curator.data.errors import SourceError
+from curator.data.levels import level_type
 from curator.data.sampling import PrivateRecords
 from curator.data.store import open_store
 from curator.errors import UnknownDataset
@@ -68,7 +69,8 @@ def _load(folder: CuratorFolder, state: DatasetState) -> ServedDataset:
     """Open one data set; an erased one has no records, and loses what a crash left of them.
 
     Raises:
-        SourceError: If stored images are damaged, or have another unit than the ledger says.
+        SourceError: If stored images are damaged, or have another unit or depth than the ledger
+            says.
     """
     facts = DatasetFacts.model_validate_json(state.registration.facts_json)
     path = folder.images(facts.name)
@@ -81,6 +83,9 @@ def _load(folder: CuratorFolder, state: DatasetState) -> ServedDataset:
     images = open_store(path)
     if images.max_per_group != facts.max_records_per_group:
         msg = f"{path}: the stored images have another unit than the ledger says; restore them"
+        raise SourceError(msg)
+    if images.levels.dtype != level_type(facts.max_level):
+        msg = f"{path}: the stored images have another depth than the ledger says; restore them"
         raise SourceError(msg)
     try:
         records = PrivateRecords(images, facts.max_size)

@@ -94,7 +94,7 @@ def encode_facts(
 
     Args:
         facts: What the steward declared; `max_size` stays with the steward.
-        max_samples: Most rows of one step.
+        max_samples: Most images of one step.
         rules: Of the steward's policy.
     """
     declared = {name: getattr(facts, name) for name in _DECLARED}

@@ -166,7 +166,8 @@ class WeirServicer(service_pb2_grpc.WeirServiceServicer):
 
     def _facts(self, facts: DatasetFacts) -> dataset_pb2.DatasetFacts:
         rules = policy_rules(self._ledger, facts.name)
-        return codec.encode_facts(facts, self._service.limits.max_samples, rules)
+        most = self._service.limits.most_rows(facts.space.dimension)
+        return codec.encode_facts(facts, most, rules)
 
     def _run_state(self, state: RunState, next_step: int) -> run_pb2.RunState:
         statement = report_budget(self._ledger, self._datasets, state.dataset)

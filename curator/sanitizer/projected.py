@@ -10,8 +10,9 @@ Shape legend: M slots, P pixels, D coordinates of a row, K directions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -28,6 +29,8 @@ RecordRows = Callable[[Tensor, Tensor], Tensor]
 
 _MARGIN = 1 - 2.0**-30  # below it every float64 rounding of a row's scale disappears
 _EXACT = 1 << 53  # integers up to here are exact in float64
+LONGEST_SQUARE: Final = 3 << 51  # squares that seem to sum to no more have an exact sum
+_CUT = 1 << 9  # where the coordinates of long rows are cut in two
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,11 +41,14 @@ class RowBounds:
         clip_norm: Bound R on the norm of each row, in the units of the integer rows.
         rows_per_unit: Bound m on the rows of one unit.
         noise_multiplier: Noise standard deviation over sqrt(m) R.
+        is_long: Whether rows, by public numbers, may be too long for one exact product with a
+            direction. Each coordinate is then cut in two, and so is the product.
     """
 
     clip_norm: float
     rows_per_unit: int
     noise_multiplier: float
+    is_long: bool = False
 
     def __post_init__(self) -> None:
         """Check the numbers.
@@ -63,6 +69,11 @@ class RowBounds:
         """
         reach = self.noise_multiplier * math.sqrt(self.rows_per_unit) * self.clip_norm
         return reach * (1 + direction_slack(dimension)) / (_MARGIN * LATTICE_STD)
+
+
+def longest_row() -> int:
+    """Return how much the absolute values of a row may sum to for one exact product."""
+    return _EXACT // largest_entry()
 
 
 def release_projections(
@@ -100,9 +111,12 @@ def release_projections(
     batch = records.unseal()
     dimension = directions.integers_DK.shape[0]
     num_slots = batch.mask_M.shape[0]
-    rows_MD = _exact_rows(batch, record_rows, dimension, num_slots // bounds.rows_per_unit)
+    most_units = num_slots // bounds.rows_per_unit
+    rows_MD = _exact_rows(batch, record_rows, dimension, most_units, is_long=bounds.is_long)
     scales_M = _limit(rows_MD, bounds.clip_norm) / bounds.grid(dimension)
-    products_MK = rows_MD @ directions.integers_DK  # exact: see `_exact_rows`
+    products_MK = torch.zeros(()).double()
+    for part_MD, unit in _parts(rows_MD, is_long=bounds.is_long):
+        products_MK = products_MK + (part_MD @ directions.integers_DK) * unit
     products_MK = products_MK * scales_M.unsqueeze(1) * directions.inverse_lengths_K
     integers_MK = torch.trunc(products_MK).to(torch.int64)[random_order(num_slots, noise)]
     drawn_MK = noise.discrete_gaussian(integers_MK.numel()).reshape(integers_MK.shape)
@@ -111,13 +125,14 @@ def release_projections(
 
 
 def _exact_rows(
-    batch: RecordBatch, record_rows: RecordRows, dimension: int, most_units: int
+    batch: RecordBatch, record_rows: RecordRows, dimension: int, most_units: int, *, is_long: bool
 ) -> Tensor:
     """Return integer rows of kept records, and zeros, such that no product can be inexact.
 
-    The absolute values of a row sum to at most 2^53 over the largest entry of a direction, so every
-    partial sum of a projection is an integer below 2^53: exact in float64, in any order, fused or
-    not. A row beyond that, or not of integers, is zero; the rule looks at this row alone.
+    The absolute values of a row, or of either part of a long one, sum to at most 2^53 over the
+    largest entry of a direction, so every partial sum of a projection is an integer below 2^53:
+    exact in float64, in any order, fused or not. A row beyond that, or not of integers, is zero;
+    the rule looks at this row alone.
     """
     kept_M = batch.mask_M & (batch.units_M >= 0) & (batch.units_M < most_units)
     shape = (batch.mask_M.shape[0], dimension)
@@ -129,9 +144,24 @@ def _exact_rows(
             for levels, label in zip(batch.levels_MD, batch.labels_M, strict=True)
         ]
         rows_MD = torch.cat(lone)
-    exact_M = rows_MD.abs().sum(dim=1) <= _EXACT // largest_entry()  # false for NaN
+    exact_M = rows_MD.square().sum(dim=1) <= LONGEST_SQUARE  # false for NaN, as what follows
+    for part_MD, _ in _parts(rows_MD, is_long=is_long):
+        exact_M &= part_MD.abs().sum(dim=1) <= longest_row()
     whole_M = (rows_MD == rows_MD.trunc()).all(dim=1)
     return torch.where((kept_M & exact_M & whole_M).unsqueeze(1), rows_MD, torch.zeros(()).double())
+
+
+def _parts(rows_MD: Tensor, *, is_long: bool) -> Iterator[tuple[Tensor, float]]:
+    """Yield integers and a power of two, whose products sum to the rows, elementwise and exactly.
+
+    Privacy:
+        How many there are is public; row i of each is a function of row i.
+    """
+    if is_long:
+        high_MD = torch.round(rows_MD / _CUT)
+        yield high_MD, float(_CUT)
+        rows_MD = rows_MD - high_MD * _CUT
+    yield rows_MD, 1.0
 
 
 def _lone_row(levels_P: Tensor, label: Tensor, record_rows: RecordRows, dimension: int) -> Tensor:
@@ -157,7 +187,8 @@ def _checked(rows: Tensor, shape: tuple[int, int]) -> Tensor:
 def _limit(rows_MD: Tensor, clip_norm: float) -> Tensor:
     """Return for each row a factor that brings it to norm `clip_norm` at most.
 
-    The squared norm is an exact integer, so the factor is within a few ulps of its definition.
+    The squared norm is an exact integer (see `_exact_rows`), so the factor is within a few ulps of
+    its definition.
     """
     norms_M = rows_MD.square().sum(dim=1).sqrt()
     return torch.where(norms_M > clip_norm, clip_norm / norms_M, torch.ones_like(norms_M))

@@ -17,7 +17,7 @@ from curator.mechanisms.specification import Specification
 from curator.privacy.batches import ImageSpace
 from curator.privacy.event_numbers import SamplingRate
 from curator.privacy.facts import DatasetFacts
-from curator.service.limits import Limits
+from curator.service.limits import ENVELOPE_BYTES, Limits
 from curator.service.runs import Runs
 from curator.state.on_disk import STATE_EVERY
 
@@ -106,7 +106,6 @@ def _too_low(key: str, asked: int, least: int) -> str:
     return f"mechanism.{key} must be at least {least} on this data set, and is {asked}"
 
 
-_ENVELOPE_BYTES: Final = 4096  # of a request, around its numbers
 _MIB: Final = 1 << 20
 _SHARES: Final = 2  # one analyst may have 1 / 2 of the room
 
@@ -120,11 +119,11 @@ def check_step_size(limits: Limits, mechanism: ServedMechanism) -> None:
     rows = mechanism.rows_per_step
     if rows is None:
         return
-    needed, room = mechanism.requirements(), limits.max_message_bytes - _ENVELOPE_BYTES
-    asked = (room - needed.weight_bytes) // (4 * needed.numbers_per_row + 8)
+    needed, room = mechanism.requirements(), limits.max_message_bytes - ENVELOPE_BYTES
+    asked = limits.most_rows(needed.numbers_per_row, needed.weight_bytes)
     in_answer = needed.numbers_per_row if needed.answer_numbers is None else 1  # for a row
     answered = room // (needed.answer_bytes * in_answer)
-    most = min(limits.max_samples, max(0, asked), answered)
+    most = min(asked, answered)
     if rows > most:
         limit = "max_samples" if most == limits.max_samples else "max_message_mib"
         msg = (

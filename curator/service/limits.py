@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pydantic import BaseModel, ConfigDict, Field
+
+ENVELOPE_BYTES: Final = 4096  # of a request, around its numbers
 
 
 class Limits(BaseModel):
@@ -20,6 +24,16 @@ class Limits(BaseModel):
     def max_message_bytes(self) -> int:
         """The largest request, in bytes."""
         return self.max_message_mib << 20
+
+    def most_rows(self, numbers_per_row: int, other_bytes: int = 0) -> int:
+        """Return how many rows of 4-byte numbers a request has room for; labels come with them.
+
+        Args:
+            numbers_per_row: Pixels, or features.
+            other_bytes: What comes beside the rows.
+        """
+        room = self.max_message_bytes - ENVELOPE_BYTES - other_bytes
+        return min(self.max_samples, max(0, room // (4 * numbers_per_row + 8)))
 
     @property
     def max_state_bytes(self) -> int:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from curator.data.levels import DEEP, level_type
 
 if TYPE_CHECKING:
     from curator.sources.decode_image import OpenedImage
@@ -23,7 +28,9 @@ class ImageRefused(ValueError):
 class Conversion:
     """The options of reading image files, as typed in.
 
-    `shape` is (channels, height, width); without it, sizes and channels are not compared.
+    `shape` is (channels, height, width) and `max_level` the level of white; without them, sizes,
+    channels and levels are not compared. `window` is the centre and the width of the values that
+    become black to white.
     """
 
     shape: Shape | None = None
@@ -31,10 +38,16 @@ class Conversion:
     resize: Literal["none", "fit", "crop"] = "none"
     alpha: Literal["refuse", "white", "black"] = "refuse"
     exif: Literal["refuse", "rotate"] = "refuse"
-    sixteen_bit: Literal["refuse", "scale"] = "refuse"
+    sixteen_bit: Literal["refuse", "scale", "keep"] = "refuse"
+    max_level: int | None = None
+    window: tuple[float, float] | None = None
+    monochrome1: Literal["refuse", "invert"] = "refuse"
     frames: Literal["refuse", "first"] = "refuse"
 
     def __post_init__(self) -> None:
+        if self.window is not None and not (all(map(isfinite, self.window)) and self.window[1] > 1):
+            msg = "--window needs a centre and a width above 1, such as 40,400"
+            raise ValueError(msg)
         if self.shape is None:
             if self.resize != "none":
                 msg = f"--resize {self.resize} needs --image-shape"
@@ -54,6 +67,21 @@ class Conversion:
             raise ValueError(msg)
 
     @property
+    def white(self) -> int:
+        """Level of white."""
+        return self.max_level or _BYTE_WHITE
+
+    @property
+    def is_deep(self) -> bool:
+        """Whether levels go beyond those of a byte."""
+        return self.sixteen_bit == "keep" or self.white > _BYTE_WHITE
+
+    @property
+    def kind(self) -> np.dtype[Any]:
+        """The type of the levels that files are turned into."""
+        return DEEP if self.is_deep else level_type(self.white)
+
+    @property
     def channels(self) -> int | None:
         """Channels of the result, if they are known."""
         if self.colour == "none":
@@ -61,10 +89,13 @@ class Conversion:
         return GREY_CHANNELS if self.colour == "grey" else RGB_CHANNELS
 
 
+_BYTE_WHITE = 255
 _BYTE_BITS, _DEEP_BITS = 8, 16
+_INVERTED, _UPRIGHT = "MONOCHROME1", "MONOCHROME2"
 _ROTATIONS = range(2, 9)
 _COLOURS = {
     **dict.fromkeys(("L", "LA", "La", "I;16", "I;16B", "I;16L", "I;16N", "I"), "grey"),
+    **dict.fromkeys((_INVERTED, _UPRIGHT), "grey"),
     **dict.fromkeys(("P", "PA"), "palette"),
     **dict.fromkeys(("RGB", "RGBA", "RGBa"), "rgb"),
     "1": "1-bit",
@@ -97,8 +128,18 @@ def is_rotated(opened: OpenedImage) -> bool:
 
 
 def is_deep(opened: OpenedImage) -> bool:
-    """Return whether a channel has more than eight bits."""
-    return opened.depth > _BYTE_BITS or opened.mode.startswith(("I", "F"))
+    """Return whether a channel has more than eight bits, or has values that a window needs."""
+    return opened.depth > _BYTE_BITS or opened.mode.startswith(("I", "F")) or is_scan(opened)
+
+
+def is_scan(opened: OpenedImage) -> bool:
+    """Return whether levels are values of an instrument, as DICOM's are."""
+    return opened.mode in {_INVERTED, _UPRIGHT}
+
+
+def is_inverted(opened: OpenedImage) -> bool:
+    """Return whether the least value of a scan is white."""
+    return opened.mode == _INVERTED
 
 
 def _steps(opened: OpenedImage, conversion: Conversion) -> Iterator[Step]:
@@ -108,8 +149,12 @@ def _steps(opened: OpenedImage, conversion: Conversion) -> Iterator[Step]:
     if is_rotated(opened):
         why = f"EXIF orientation {opened.orientation}: add --exif rotate, or save it upright"
         yield "rotated as EXIF says", why if conversion.exif == "refuse" else ""
-    if is_deep(opened):
-        yield _depth_step(opened, conversion)
+    if is_scan(opened):
+        yield from _scan_steps(opened, conversion)
+    elif is_deep(opened):
+        yield from _depth_step(opened, conversion)
+    elif conversion.is_deep:
+        yield "", f"{_BYTE_BITS} bits, where levels of 16 are declared: save it with 16 bits"
     if opened.has_alpha:
         why = "transparent: add --alpha white or --alpha black, the colour behind it"
         yield f"laid over {conversion.alpha}", why if conversion.alpha == "refuse" else ""
@@ -117,12 +162,36 @@ def _steps(opened: OpenedImage, conversion: Conversion) -> Iterator[Step]:
     yield from _size_step(opened, conversion)
 
 
-def _depth_step(opened: OpenedImage, conversion: Conversion) -> Step:
+def _scan_steps(opened: OpenedImage, conversion: Conversion) -> Iterator[Step]:
+    why = "DICOM: add --window CENTRE,WIDTH, public numbers that are the same for all images"
+    yield _windowed(conversion), why if conversion.window is None else ""
+    if not opened.has_slope:
+        yield "slope 1 and intercept 0 assumed, as the header has none", ""
+    if is_inverted(opened):
+        why = "its least value is white (MONOCHROME1): add --monochrome1 invert"
+        done = "inverted, so that the least value is white"
+        yield done, why if conversion.monochrome1 == "refuse" else ""
+
+
+def _windowed(conversion: Conversion) -> str:
+    centre, width = conversion.window or (0, 0)
+    return f"windowed to {centre:g},{width:g} and levels up to {conversion.white}"
+
+
+def _depth_step(opened: OpenedImage, conversion: Conversion) -> Iterator[Step]:
     is_grey = _COLOURS.get(opened.mode) == "grey"
     if not is_grey or opened.has_alpha or opened.depth != _DEEP_BITS:
-        return "", f"{opened.depth} bits a channel, mode {opened.mode}: save it with 8 bits"
-    why = "16-bit grey: add --sixteen-bit scale (65535 becomes 255), or save it with 8 bits"
-    return "16 bits scaled to 8", why if conversion.sixteen_bit == "refuse" else ""
+        yield "", f"{opened.depth} bits a channel, mode {opened.mode}: save it with 8 bits"
+    elif conversion.window is not None:
+        yield _windowed(conversion), ""
+    elif conversion.sixteen_bit == "refuse":
+        why = (
+            "16-bit grey: add --sixteen-bit scale (65535 becomes 255), or --sixteen-bit keep or "
+            "--window CENTRE,WIDTH with --max-level, or save it with 8 bits"
+        )
+        yield "", why
+    elif conversion.sixteen_bit == "scale":
+        yield "16 bits scaled to 8", ""
 
 
 def _colour_step(opened: OpenedImage, conversion: Conversion) -> Iterator[Step]:

@@ -1,4 +1,4 @@
-"""Open one image file: six formats by content, and HEIC where an extra reads it.
+"""Open one image file: six formats by content, and HEIC and DICOM where an extra reads it.
 
 Bounded in size, whole or not at all. Pillow's other readers are never tried. Nothing is converted
 here.
@@ -9,9 +9,10 @@ from __future__ import annotations
 import io
 import os
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 from PIL import (
     BmpImagePlugin,
     GifImagePlugin,
@@ -24,6 +25,7 @@ from PIL import (
 )
 
 from curator.sources.conversion import ImageRefused
+from curator.sources.dicom import DICOM, DICOM_ENDINGS, is_dicom, read_dicom
 from curator.sources.other_formats import HEIF, HEIF_ENDINGS, is_heif
 
 ENDINGS = {
@@ -34,6 +36,7 @@ ENDINGS = {
     "WEBP": (".webp",),
     "GIF": (".gif",),
     HEIF: HEIF_ENDINGS,
+    DICOM: DICOM_ENDINGS,
 }
 MAX_MEGAPIXELS = 64
 MAX_MEBIBYTES = 256
@@ -47,7 +50,7 @@ _STARTS = {
     b"GIF89a": GifImagePlugin.GifImageFile.format,
 }
 _TOO_MANY_PIXELS = f"more than {MAX_MEGAPIXELS} megapixels: save a smaller copy"
-_ORIENTATION, _BITS_PER_SAMPLE = 0x0112, 258
+_ORIENTATION, _BITS_PER_SAMPLE, _PHOTOMETRIC, _WHITE_IS_ZERO = 0x0112, 258, 262, 0
 _SIDEWAYS = range(5, 9)
 _PNG_DEPTH_BYTE = 24
 _BYTE_BITS = 8
@@ -58,6 +61,8 @@ class OpenedImage:
     """An image with what its header says.
 
     `orientation` is EXIF's, 1 for upright; `size` is the width and height of the upright picture.
+    Of a DICOM image `image` has rescaled values, `has_slope` says whether the header says how, and
+    `person` is the patient's identifier, if it was asked for.
     """
 
     image: Image.Image
@@ -69,10 +74,16 @@ class OpenedImage:
     has_alpha: bool
     has_frames: bool
     has_profile: bool
+    has_slope: bool = True
+    person: str | None = field(default=None, repr=False)
 
 
-def open_image(path: Path) -> OpenedImage:
+def open_image(path: Path, *, with_person: bool = False) -> OpenedImage:
     """Open and decode the first frame of an image file.
+
+    Args:
+        path: The file.
+        with_person: Whether to read who is on a DICOM image.
 
     Raises:
         ImageRefused: If the file is unreadable, empty, too large, damaged, or not of a known
@@ -84,6 +95,8 @@ def open_image(path: Path) -> OpenedImage:
         warnings.simplefilter("ignore")  # remarks on metadata, which are not used
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         try:
+            if file_format == DICOM:
+                return _scan(data, with_person=with_person)
             return _decode(data, file_format)
         except ImageRefused:
             raise
@@ -135,8 +148,34 @@ def _format(data: bytes) -> str:
             return file_format
     if is_heif(data):
         return HEIF
+    if is_dicom(data):
+        return DICOM
     msg = f"not an image of a known format ({', '.join(ENDINGS)}), whatever its name: remove it"
     raise ImageRefused(msg)
+
+
+def _scan(data: bytes, *, with_person: bool) -> OpenedImage:
+    """Decode a DICOM image.
+
+    Raises:
+        ImageRefused: If it is of a kind that is not taken.
+    """
+    most = MAX_MEGAPIXELS * 1_000_000
+    scan = read_dicom(data, most_pixels=most, with_person=with_person)
+    image = Image.fromarray(scan.values.astype(np.float32))
+    return OpenedImage(
+        image=image,
+        file_format=DICOM,
+        mode=scan.mode,
+        depth=max(scan.bits, _BYTE_BITS),
+        size=image.size,
+        orientation=1,
+        has_alpha=False,
+        has_frames=False,
+        has_profile=False,
+        has_slope=scan.has_slope,
+        person=scan.person if with_person else None,
+    )
 
 
 def _decode(data: bytes, file_format: str) -> OpenedImage:
@@ -154,6 +193,9 @@ def _decode(data: bytes, file_format: str) -> OpenedImage:
     orientation = image.getexif().get(_ORIENTATION, 1)
     has_frames = getattr(image, "n_frames", 1) > 1
     mode, depth = image.mode, _depth(image, data, file_format)
+    if depth > _BYTE_BITS and _has_black_above_white(image):
+        msg = "a TIFF of more than 8 bits whose white is 0: save it with black as 0"
+        raise ImageRefused(msg)
     image.load()  # turns a TIFF upright, and takes its tag off
     is_sideways = image.getexif().get(_ORIENTATION, 1) in _SIDEWAYS
     return OpenedImage(
@@ -167,6 +209,12 @@ def _decode(data: bytes, file_format: str) -> OpenedImage:
         has_frames=has_frames,
         has_profile="icc_profile" in image.info,
     )
+
+
+def _has_black_above_white(image: ImageFile.ImageFile) -> bool:
+    if not isinstance(image, TiffImagePlugin.TiffImageFile):
+        return False
+    return bool(image.tag_v2.get(_PHOTOMETRIC) == _WHITE_IS_ZERO)
 
 
 def _depth(image: ImageFile.ImageFile, data: bytes, file_format: str) -> int:

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import final
 
 import numpy as np
-import numpy.typing as npt
 
 from curator.data.errors import SourceError
-from curator.data.group_names import same_name
+from curator.data.group_names import GroupNames, same_name
 from curator.data.images import LabelledImages
+from curator.data.levels import Levels
 from curator.data.scratch import rows_on_disk
 from curator.sources.conversion import ImageRefused
 from curator.sources.convert import convert
-from curator.sources.decode_image import open_image
+from curator.sources.decode_image import OpenedImage, open_image
 from curator.sources.label_table import list_labelled
 from curator.sources.listing import Entry, Listing, list_class_folders
 from curator.sources.options import Progress, SourceOptions
 from curator.sources.preflight import refusal_text
 from curator.sources.survey import Survey
-
-Levels = npt.NDArray[np.uint8]
 
 
 def survey_folder(root: Path, options: SourceOptions, progress: Progress) -> Survey:
@@ -64,7 +64,7 @@ def ingest_folder(
             if not survey.refusals:
                 yield levels
 
-    levels = rows_on_disk(scratch, rows(), shape)
+    levels = rows_on_disk(scratch, rows(), shape, options.conversion.kind)
     if survey.refusals:
         raise SourceError(refusal_text(survey))
     if not taken:
@@ -86,18 +86,57 @@ def _listing(root: Path, options: SourceOptions) -> Listing:
 def _decoded(
     listing: Listing, options: SourceOptions, survey: Survey, progress: Progress
 ) -> Iterator[tuple[Entry, Levels]]:
-    """Decode each file; what is refused goes into the survey."""
+    """Decode each file; what is refused goes into the survey.
+
+    Raises:
+        SourceError: If groups are named in two ways.
+    """
     survey.classes = listing.classes
     survey.refusals, survey.left_out = listing.refusals, listing.left_out
     survey.alike_groups = listing.alike_groups
+    patients = _Patients() if options.groups_from == "PatientID" else None
+    if patients is not None and any(entry.group is not None for entry in listing.entries):
+        msg = (
+            f"{survey.source}: groups are named twice, by --labels and --groups-from: leave one out"
+        )
+        raise SourceError(msg)
     for number, entry in enumerate(listing.entries, 1):
         try:
-            opened = open_image(entry.path)
+            opened = open_image(entry.path, with_person=patients is not None)
             survey.add_opened(entry, opened)
             converted = convert(opened, options.conversion)
+            owner = entry if patients is None else patients.given(entry, opened)
         except ImageRefused as problem:
             survey.refusals.append((entry.name, str(problem)))
         else:
-            survey.add_converted(entry, converted)
-            yield entry, converted.levels
+            survey.add_converted(owner, converted)
+            yield owner, converted.levels
         progress(number, len(listing.entries))
+    if patients is not None:
+        survey.alike_groups.extend(patients.names.alike())
+
+
+@final
+class _Patients:
+    """Who is on which image, by numbers: the identifiers are never repeated, and not kept."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.names = GroupNames(shows=False)
+        self._numbers: dict[str, int] = {}
+
+    def given(self, entry: Entry, opened: OpenedImage) -> Entry:
+        """Return an image with the number of its patient as its group.
+
+        Raises:
+            ImageRefused: If its file names none, or one that only looks different.
+        """
+        if opened.person is None:
+            msg = "no DICOM file, so it names no patient: remove it, or name groups in --labels"
+            raise ImageRefused(msg)
+        problem = self.names.problem(opened.person, entry.name)
+        if problem is not None:
+            msg = f"PatientID: {problem}"
+            raise ImageRefused(msg)
+        number = self._numbers.setdefault(opened.person, len(self._numbers))
+        return replace(entry, group=str(number))

@@ -73,11 +73,13 @@ def is_image_folder(source: str, options: SourceOptions) -> bool:
             "folder takes labels and groups from --labels FILE (columns path,label,group)"
         )
         raise SourceError(msg)
-    allowed = Conversion(shape=options.conversion.shape, resize=options.conversion.resize)
-    if not is_folder and (options.labels or options.skip or options.conversion != allowed):
+    given = options.conversion
+    allowed = Conversion(shape=given.shape, resize=given.resize, max_level=given.max_level)
+    of_files = options.labels or options.skip or options.groups_from != "none"
+    if not is_folder and (of_files or given != allowed):
         msg = (
-            f"{source}: not a folder of images: --labels, --other-files and the conversions but "
-            "--resize are for one"
+            f"{source}: not a folder of images: --labels, --other-files, --groups-from and the "
+            "conversions but --resize are for one"
         )
         raise SourceError(msg)
     if options.labels is None and (options.attribute or options.rows):
@@ -95,7 +97,7 @@ def _arrays(source: str, options: SourceOptions) -> tuple[LabelledImages, tuple[
     _, _, height, width = levels.shape
     is_asked = options.conversion.resize != "none" and shape is not None
     if is_asked and shape is not None and shape[0] == levels.shape[1] and shape != levels.shape[1:]:
-        scaled = np.empty((len(levels), *shape), np.uint8)
+        scaled = np.empty((len(levels), *shape), levels.dtype)
         for number, one in enumerate(levels):
             scaled[number] = resized_levels(one, options.conversion)
         images = replace(images, levels=scaled)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from curator.sources.conversion import Conversion
 
@@ -19,7 +20,8 @@ class SourceOptions:
     `attribute` which of a table of attributes is the label, `rows` the first and last of its rows
     that are taken, from 1; `skip` leaves other files out. `classes` are the declared names: an
     image folder's labels are names and must be among them. `max_images` is how many there are at
-    most, if that is declared: more is not even unpacked.
+    most, if that is declared: more is not even unpacked. `groups_from` names what of a DICOM header
+    says whose an image is.
     """
 
     keys: tuple[str, str] | None = None
@@ -31,6 +33,7 @@ class SourceOptions:
     conversion: Conversion = field(default_factory=Conversion)
     skip: bool = False
     max_images: int | None = None
+    groups_from: Literal["none", "PatientID"] = "none"
 
 
 def no_progress(done: int, of: int) -> None:

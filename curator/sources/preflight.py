@@ -35,9 +35,9 @@ def check_source(images: LabelledImages, facts: DatasetFacts) -> tuple[str, ...]
     problem = shape_problem(images.levels.shape[1:], (facts.channels, facts.height, facts.width))
     if problem is not None:
         raise SourceError(problem)
-    if images.levels.max() > facts.max_level:
-        msg = f"a pixel has level {images.levels.max()}, declared is at most {facts.max_level}"
-        raise SourceError(msg)
+    problem = level_problem(images, facts.max_level)
+    if problem is not None:
+        raise SourceError(problem)
     problem = labels_problem(images.labels, len(facts.classes))
     if problem is not None:
         raise SourceError(problem)
@@ -64,6 +64,14 @@ def shape_problem(shape: tuple[int, ...], declared: Shape | None) -> str | None:
     if shape == (height, width, channels):
         return f"{words}: {CHANNELS_FIRST}"
     return f"{words}: declare the shape that the images have"
+
+
+def level_problem(images: LabelledImages, max_level: int) -> str | None:
+    """Return why levels are above the declared one of white, None if they are not."""
+    highest = images.levels.max()
+    if highest <= max_level:
+        return None
+    return f"a pixel has level {highest}, declared is at most {max_level}: correct --max-level"
 
 
 def has_channels_last(shape: tuple[int, ...]) -> bool:
@@ -103,8 +111,8 @@ def _size(images: LabelledImages, facts: DatasetFacts) -> tuple[int, tuple[str, 
     if (images.groups is None) != (facts.max_records_per_group is None):
         there = "there are groups" if images.groups is not None else "there are no groups"
         msg = (
-            f"the declared unit is a {facts.unit} and {there}; they are named by --groups-key, or "
-            "by the column 'group' of the --labels table: give both --adjacency "
+            f"the declared unit is a {facts.unit} and {there}; they are named by --groups-key, by "
+            "--groups-from, or by the column 'group' of the --labels table: give both --adjacency "
             "add-or-remove-one-group and groups, or neither"
         )
         raise SourceError(msg)
@@ -126,7 +134,7 @@ _OPTION = re.compile(r"add (--[a-z-]+) ([a-z]+)")  # as a refusal names what wou
 _COLOUR = "--convert"  # changes all images of the source, also those that are taken without it
 _EITHER_COLOUR = "or --convert rgb"  # where the declared shape does not say which
 _SKIP = "--other-files"  # leaves files out, and takes none
-_CHANNELS = {"L": 1, "RGB": 3}
+_CHANNELS = {"L": 1, "I;16": 1, "RGB": 3}
 PRIVATE = (
     "All of this is private: it is shown to you and to no analyst. The public facts of "
     "'curator dataset add' are what has been published about the data; never copy them from here."

@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-import numpy.typing as npt
-
+from curator.data.levels import Levels
+from curator.privacy.batches import LARGEST_LEVEL
 from curator.sources.conversion import is_rotated
 from curator.sources.convert import Converted
 from curator.sources.decode_image import ENDINGS, OpenedImage
@@ -34,7 +33,7 @@ class Survey:
     features: Counter[str] = field(default_factory=Counter)
     conversions: Counter[str] = field(default_factory=Counter)
     shapes: Counter[tuple[int, ...]] = field(default_factory=Counter)  # as they will be stored
-    lowest: int = 255
+    lowest: int = LARGEST_LEVEL
     highest: int = 0
     num_mixed_duplicates: int = 0
     channels: int | None = None  # of arrays, which have no mode
@@ -63,9 +62,7 @@ class Survey:
         self.conversions.update(converted.done)
         self.add(entry.name, entry.label, converted.levels, entry.group)
 
-    def add(
-        self, name: str, label: str, levels: npt.NDArray[np.uint8], group: str | None = None
-    ) -> None:
+    def add(self, name: str, label: str, levels: Levels, group: str | None = None) -> None:
         """Count an image that is taken."""
         self.images += 1
         self.shapes[levels.shape] += 1

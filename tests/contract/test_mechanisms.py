@@ -16,8 +16,10 @@ import torch
 from curator.accounting.cost import event_cost
 from curator.accounting.event_text import event_from_text, event_to_text
 from curator.data.images import LabelledImages
+from curator.data.levels import Levels, level_type
 from curator.data.sampling import PrivateRecords
 from curator.errors import MalformedRequest
+from curator.mechanisms import shards
 from curator.mechanisms.base import (
     ReleasedOnceMechanism,
     SampledMechanism,
@@ -39,6 +41,7 @@ from curator.privacy.batches import ImageSpace, Samples
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import SealedError
 from curator.privacy.release import Release
+from curator.sanitizer.post_process import release_values
 from curator.state.asking import private_batches, state_step
 from tests.contract.small_parameters import SPACE, small_parameters
 from tests.fakes import choices, features, teacher
@@ -73,7 +76,29 @@ def samples(mechanism: Any, more: int = 0) -> Samples:
         return replace(made, images_ND=rows, labels_N=torch.zeros(len(rows), dtype=torch.int64))
     count = (mechanism.rows_per_step or 4) + more
     images = torch.linspace(-1, 1, count * SPACE.dimension).reshape(count, -1)
+    images = (images * 8).round() / 8  # levels that there are
     return Samples(images_ND=images, labels_N=torch.arange(count) % 3)
+
+
+@Kinds
+def test_sixteen_bits_give_what_the_same_pixels_of_few_levels_give(
+    kind: type[ServedMechanism], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every level times 4095, and white too: no bound is passed, and nothing is cut to a byte."""
+    monkeypatch.setattr(
+        shards, "_shards_of_units", lambda batch, count: torch.arange(len(batch.units_M)) % count
+    )  # a hash of the levels otherwise
+    found = []
+    for factor in (1, 4095):
+        subject = opened(kind, replace(SPACE, max_level=SPACE.max_level * factor))
+        levels = np.random.default_rng(1).integers(0, 17, (9, 1, 4, 4)) * factor
+        kept: Levels = levels.astype(level_type(subject.space.max_level))
+        given = PrivateRecords(LabelledImages(levels=kept, labels=np.arange(9) % 3), 10)
+        found.append(answers(subject, given, SeededNoise(3)))
+    for few, many in zip(*found, strict=True):
+        few_values, many_values = release_values(few).double(), release_values(many).double()
+        assert float(few_values.abs().max()) > 0
+        torch.testing.assert_close(few_values, many_values, rtol=1e-3, atol=1e-3)
 
 
 def answers(mechanism: Any, given: PrivateRecords, noise: NoiseSource) -> list[Release]:

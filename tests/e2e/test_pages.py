@@ -20,6 +20,7 @@ from PIL import Image
 
 from tests.documented import ROOT, pages
 from tests.e2e.forks import Forked, shell_functions
+from tests.fakes import dicom
 from tests.fakes.inception import Pretender, saved
 
 pytestmark = pytest.mark.e2e
@@ -41,6 +42,13 @@ EXECUTED: dict[str, tuple[tuple[str, str], ...]] = {
         (r"(analyst evaluate [^\n]*)", r"\1 --classifier logistic"),
     ),
     "how-to/bring-your-data.md": (),
+    "how-to/train-on-pictures.md": (
+        (r"curator init /srv/weir", "true"),  # the fixture did
+        (r"curator analyst add alice [^\n]*", "true"),
+        (r"(embedding download )", r"\1--set mechanism.num_features=12 "),
+        (r"(embedding train )", r"\1--steps 2 --set mechanism.num_features=12 "),
+        (r"--count (500|64)", "--count 4"),
+    ),
     "how-to/celeba.md": (
         (r"1-162770", "1-24"),
         (r"182638-202599", "25-48"),
@@ -142,7 +150,23 @@ def _materials(folder: Path) -> None:
         file = folder / "photos" / ("cat" if number % 2 else "dog") / f"{number}.png"
         file.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(draw.integers(0, 256, (40, 36, 3), np.uint8)).save(file)
+        size = (140, 160, 3)
+        file = folder / "pictures" / ("face" if number % 2 else "thing") / f"{number}.jpg"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(draw.integers(0, 256, size, np.uint8)).save(file)
+        _deep(folder, number)
     _faces(folder, draw)
+
+
+def _deep(folder: Path, number: int) -> None:
+    """Write a scan and an X-ray picture; three images are of one person."""
+    label = "healthy" if number % 2 else "ill"
+    for kind in ("scans", "xrays"):
+        (folder / kind / label).mkdir(parents=True, exist_ok=True)
+    scan = dicom.dicom(dicom.values(seed=number, side=80), person=f"PID-{number // 3}")
+    (folder / "scans" / label / f"{number}.dcm").write_bytes(scan)
+    levels = dicom.values(16, seed=number, side=72)
+    Image.fromarray(levels).save(folder / "xrays" / label / f"{number}.png")
 
 
 def _faces(folder: Path, draw: np.random.Generator) -> None:

@@ -9,9 +9,13 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageCms
+from pydicom.uid import JPEG2000Lossless
+
+from tests.fakes import dicom
 
 EDGE = 8
 INTACT = "cat/intact.png"
@@ -127,7 +131,51 @@ def with_transparent_level() -> bytes:
     return encoded(grey(), transparency=7)
 
 
+def scan(**changes: Any) -> Callable[[], bytes]:
+    return lambda: dicom.dicom(dicom.values(), **changes)
+
+
+def deep_tiff(values: np.ndarray, photometric: int) -> bytes:
+    """Write a TIFF of 16 bits and of a kind that Pillow does not write."""
+    tags = (
+        (256, 8),
+        (257, 8),
+        (258, 16),
+        (259, 1),
+        (262, photometric),
+        (273, 8),
+        (277, 1),
+        (278, 8),
+        (279, 128),
+        (339, 1 + (values.dtype.kind == "i")),
+    )
+    at = 8 + 128
+    entries = b"".join(
+        struct.pack("<HHII", tag, 4 if tag in {273, 279} else 3, 1, value) for tag, value in tags
+    )
+    body = values.astype(values.dtype.newbyteorder("<")).tobytes()
+    return (
+        struct.pack("<2sHI", b"II", 42, at)
+        + body
+        + struct.pack("<H", len(tags))
+        + entries
+        + bytes(4)
+    )
+
+
 file("16-bit grey", "deep.png", deep_grey)
+file("16-bit grey TIFF", "deep.tif", lambda: deep_tiff(dicom.values(16), 1))
+file("16-bit TIFF whose white is 0", "deep.tif", lambda: deep_tiff(dicom.values(16), 0))
+file("DICOM", "a.dcm", scan())
+file("DICOM whose least value is white", "a.dcm", scan(PhotometricInterpretation="MONOCHROME1"))
+file("DICOM without a slope", "a.dcm", scan(slope=None))
+file("DICOM in colour", "a.dcm", scan(SamplesPerPixel=3, PhotometricInterpretation="RGB"))
+file("DICOM of several frames", "a.dcm", scan(NumberOfFrames=2))
+file("DICOM that is compressed", "a.dcm", scan(syntax=JPEG2000Lossless))
+file("DICOM with words in its pixels", "a.dcm", scan(BurnedInAnnotation="YES"))
+file("DICOM with a lookup table", "a.dcm", scan(ModalityLUTSequence=dicom.table()))
+file("DICOM without an image", "a.dcm", scan(PixelData=None))
+file("truncated DICOM", "a.dcm", lambda: scan()()[:-20])
 file("AVIF", "a.avif", lambda: b"\0\0\0\x1cftypavif\0\0\0\0avifmif1miaf" + bytes(64))
 file("JPEG 2000", "a.jp2", lambda: b"\0\0\0\x0cjP  \r\n\x87\n" + bytes(64))
 file("JPEG XL named .png", "a.png", lambda: b"\xff\x0a" + bytes(64))

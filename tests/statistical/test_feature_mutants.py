@@ -221,7 +221,9 @@ def a_loss_without_noise(patch: Patch) -> None:
 def features_of_sampled_records_only(patch: Patch) -> None:
     real = projected._exact_rows
 
-    def fewer(inside: RecordBatch, rows: Any, dimension: int, most_units: int) -> Tensor:
+    def fewer(
+        inside: RecordBatch, rows: Any, dimension: int, most_units: int, *, is_long: bool
+    ) -> Tensor:
         kept = inside.mask_M
         some = replace(
             inside,
@@ -231,7 +233,7 @@ def features_of_sampled_records_only(patch: Patch) -> None:
             units_M=inside.units_M[kept],
         )
         made = torch.zeros(len(kept), dimension, dtype=torch.float64)
-        made[kept] = real(some, rows, dimension, most_units)
+        made[kept] = real(some, rows, dimension, most_units, is_long=is_long)
         return made
 
     patch.setattr(projected, "_exact_rows", fewer)

@@ -23,6 +23,7 @@ from analyst.generators.generator import (
     initialise,
     num_parameters,
 )
+from analyst.generators.residual import ResidualGenerator
 from analyst.generators.sampling import balanced_labels, generate
 
 MNIST = ImageShape(channels=1, height=28, width=28, num_classes=10)
@@ -61,6 +62,36 @@ def test_the_residual_generator_has_the_layers_of_the_released_code() -> None:
     block = 2 * (2 * 2 * 256) + convolutions
     ends = (32 * 4096 + 4096) + 2 * 256 + (256 * 3 * 9 + 3)
     assert num_parameters(model) == 3 * block + ends
+
+
+@pytest.mark.parametrize("side", [64, 128, 256])
+def test_the_residual_generator_narrows_beyond_its_wide_side(side: int) -> None:
+    """Each longer map has half the channels, so that none takes longer than the last wide one."""
+    pictures = ImageShape(channels=3, height=side, width=side, num_classes=2)
+    config = ResidualConfig(kind="residual", width=32, wide_side=32)
+    model = build_generator(config, pictures, torch.Generator().manual_seed(1))
+    assert isinstance(model, ResidualGenerator)
+    widths = [block.first.out_channels for block in model.blocks]  # type: ignore[union-attr]
+    assert widths == [32, 32, 32, 16, 8, 4][: len(widths)]
+    maps = [(4 << done) ** 2 * width for done, width in enumerate([32, *widths])]
+    assert maps[-1] == side * side * widths[-1]
+    images = model(torch.zeros(4, 32).normal_(), torch.arange(4) % 2)
+    assert images.shape == (4, 3, side, side)
+    assert float(images.detach().abs().max()) <= 1
+
+
+@pytest.mark.parametrize(("side", "enlarged"), [(128, 4), (128, 8), (50, 4), (28, 64)])
+def test_dp_swd_makes_a_smaller_picture_and_enlarges_it_smoothly(side: int, enlarged: int) -> None:
+    pictures = ImageShape(channels=3, height=side, width=side, num_classes=2)
+    config = DpSwdConfig(kind="dp-swd", width=4, enlarged=enlarged)
+    model = build_generator(config, pictures, torch.Generator().manual_seed(1))
+    images = model(torch.zeros(4, 32).normal_(), torch.arange(4) % 2).detach()
+    assert images.shape == (4, 3, side, side)
+    bends = (images.diff(dim=3, n=2).abs() > 1e-4).double().mean()
+    assert bends <= 2 / enlarged + 0.1  # straight between the pixels that were made
+    plain = build_generator(DpSwdConfig(kind="dp-swd", width=4), pictures, torch.Generator())
+    noisy = plain(torch.zeros(4, 32).normal_(), torch.arange(4) % 2).detach()
+    assert images.diff(dim=3).abs().mean() < 0.5 * noisy.diff(dim=3).abs().mean()
 
 
 def test_dp_swd_starts_from_the_features_that_the_paper_compares() -> None:

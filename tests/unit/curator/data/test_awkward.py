@@ -47,7 +47,7 @@ def options(text: str) -> SourceOptions:
     """Read options as the command line does."""
     given = understood(["dataset", "check", "SOURCE", *shlex.split(text)], "curator").params
     reading = Reading(**{one.name: given[one.name] for one in fields(Reading)})
-    return reading.options("cat,dog,caf\u00e9", "1x8x8")
+    return reading.options("cat,dog,caf\u00e9", "1x8x8", given["max_level"])
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from curator.divergences.feature_nets import (
     FeatureShape,
     feature_rows,
 )
+from curator.privacy.batches import LARGEST_LEVEL
 from curator.sanitizer.directions import largest_entry
 
 EXACT = 2**53
@@ -55,9 +56,9 @@ def test_no_sum_of_products_can_be_inexact() -> None:
     """The widest layers that are accepted, at the largest weights, pixels and activations."""
     heavy = round(LARGEST_WEIGHT / WEIGHT_STEP)
     active = round(LARGEST_ACTIVATION / ACTIVATION_STEP)
-    bias = heavy * max(255, round(1 / ACTIVATION_STEP))
+    bias = heavy * max(LARGEST_LEVEL, round(1 / ACTIVATION_STEP))
     assert feature_nets._MAX_FAN_IN * heavy * active + bias <= EXACT
-    assert feature_nets._MAX_PIXELS * heavy * (2 * 255) + bias <= EXACT
+    assert feature_nets._MAX_PIXELS * heavy * LARGEST_LEVEL + bias <= EXACT
 
 
 def test_every_row_has_an_exact_projection() -> None:
@@ -125,7 +126,11 @@ def test_work_is_counted() -> None:
         ({"height": 3}, "at least 4x4"),
         ({"height": 100, "width": 100}, "too large"),
         ({"architecture": "mlp-features", "height": 600, "width": 600}, "too large"),
-        ({"architecture": "mlp-features", "height": 200, "width": 200}, "too many weights"),
+        ({"architecture": "mlp-features", "height": 200, "width": 200}, "images are too large"),
+        (
+            {"architecture": "mlp-features", "height": 126, "width": 126, "num_features": 1024},
+            "too many weights",
+        ),
     ],
 )
 def test_shapes_that_might_be_inexact_or_absurd_are_refused(

@@ -278,7 +278,7 @@ def test_wrong_parameters_are_refused(field: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("side", "changes"),
     [
-        (256, {}),
+        (501, {}),
         (200, {"num_projections": 2000}),
         (200, {"capacity": 2000}),
     ],

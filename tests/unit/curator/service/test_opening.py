@@ -20,6 +20,7 @@ from curator.errors import (
 from curator.sanitizer.post_process import release_values
 from curator.service.answer_step import release_gradient
 from curator.service.find_run import resume_run
+from curator.service.limits import ENVELOPE_BYTES, Limits
 from curator.service.served_datasets import ServedDatasets
 from curator.service.service import Service
 from tests.fakes.curator import (
@@ -36,6 +37,15 @@ from tests.fakes.curator import (
 @pytest.fixture
 def ctx() -> Service:
     return service()
+
+
+def test_rows_that_fit_a_message_follow_the_shape_of_images() -> None:
+    limits, dimension = Limits(), 3 * 128 * 128
+    assert limits.most_rows(28 * 28) == limits.max_samples
+    most = limits.most_rows(dimension)
+    taken = most * (4 * dimension + 8) + ENVELOPE_BYTES
+    assert taken <= limits.max_message_bytes < taken + 4 * dimension + 8
+    assert Limits(max_message_mib=1).most_rows(1 << 20) == 0
 
 
 class TestOpening:

@@ -131,7 +131,7 @@ def test_groups_come_from_npz_files_only() -> None:
         (IMAGES[:0], LABELS[:0], "no images"),
         (IMAGES[0], LABELS, "shape"),
         (IMAGES.astype(np.float32), LABELS, "integers from 0 to 255"),
-        (IMAGES.astype(np.int32) * 100, LABELS, "integers from 0 to 255"),
+        (IMAGES.astype(np.int32) * 10_000, LABELS, "integers from 0 to 255"),
         (IMAGES, LABELS.astype(float), "one integer per image"),
         (IMAGES, LABELS[:, None], "one integer per image"),
         (IMAGES[:, :0], LABELS, "shape"),
