@@ -226,6 +226,8 @@ def test_every_key_is_documented_and_had_an_option_of_its_own() -> None:
         stated["mechanism"].update(recipe_to_dict(load_recipe(name))["mechanism"])
     for section in ("mechanism", "generator"):
         stated[section].update(recipe_to_dict(load_recipe("dp-merf-ae-digits"))[section])
+    for name in ("dp-sinkhorn-celeba32", "embedding-pictures-10-cpu"):
+        stated["generator"].update(recipe_to_dict(load_recipe(name))["generator"])
     found = {f"{section}.{key}" for section, table in stated.items() for key in table}
     kinds = {"mechanism.kind", "generator.kind"}
     assert found - kinds - {"about.title", "about.source"} == set(keys)
