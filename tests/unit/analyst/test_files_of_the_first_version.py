@@ -32,7 +32,10 @@ from tests.fakes.barrier import Account, FakeBarrier, FakeDataset
 HERE = Path(__file__).parents[2] / "fixtures" / "analyst"
 EXPECTED: dict[str, Any] = json.loads((HERE / "expected.json").read_text())
 RECIPES: dict[str, Any] = json.loads((HERE / "recipes.json").read_text())
-LATER = {"session": {"keep_checkpoints": 2}, "training": {"guidance": 0.0}}
+LATER = {
+    "session": {"keep_checkpoints": 2},
+    "training": {"guidance": 0.0, "memory": 1.0, "turns": 1},
+}
 """Keys that came later, as such a run has them."""
 
 
