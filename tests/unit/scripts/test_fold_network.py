@@ -69,10 +69,11 @@ def published() -> ResNet18:
     model, drawn = ResNet18(), torch.Generator().manual_seed(0)
     for one in model.modules():
         if isinstance(one, nn.BatchNorm2d):
-            for positive in (one.weight, one.running_var):
-                nn.init.uniform_(positive, 0.5, 1.5, generator=drawn)
-            for centred in (one.bias, one.running_mean):
-                nn.init.uniform_(centred, -0.3, 0.3, generator=drawn)
+            state = one.state_dict()
+            for name, low in (("weight", 0.5), ("running_var", 0.5)):
+                nn.init.uniform_(state[name], low, 1.5, generator=drawn)
+            for name in ("bias", "running_mean"):
+                nn.init.uniform_(state[name], -0.3, 0.3, generator=drawn)
         elif isinstance(one, nn.Conv2d):
             nn.init.kaiming_normal_(one.weight, generator=drawn)
     return model.eval()
