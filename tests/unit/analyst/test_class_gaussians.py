@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,13 @@ from torch import Tensor
 from analyst.embedding.file import SavedEmbedding, load_embedding, save_embedding
 from analyst.embedding.gaussians import ClassGaussians, split_statistics
 from analyst.embedding.offline import EmbeddingObjective, class_counts, class_means
-from analyst.errors import EmbeddingError
+from analyst.embedding.sessions import train_offline
+from analyst.errors import EmbeddingError, RecipeError
 from analyst.generators.generator import ImageShape
+from analyst.recipes import load_recipe
+from analyst.training.loop import Outcome
+from analyst.training.progress import Progress
+from analyst.training.session import SessionOptions
 from curator.mechanisms.feature_statistics import FeatureStatistics
 from curator.privacy.batches import RecordBatch, Samples
 from curator.privacy.private import Private
@@ -167,3 +174,24 @@ def test_what_is_missing_is_said() -> None:
     with pytest.raises(ValueError, match="other rows"):
         split_statistics(saved.sums_KR, PARAMETERS, SHAPE)
     assert SPACE.num_classes == SHAPE.num_classes
+
+
+def test_a_generator_is_trained_on_a_file_with_its_network(
+    tmp_path: Path, make_stop: Callable[..., Any]
+) -> None:
+    _, saved, _ = released()
+    path, out = tmp_path / "s.safetensors", tmp_path / "run"
+    save_embedding(path, saved)
+    asked = {f"mechanism.{name}": value for name, value in saved.parameters.items()}
+    few = {"training.steps": 6, "training.dataset": "d", "mechanism.images_per_class": 4}
+    sizes = {"generator.width": 4, "session.checkpoint_every": 3, "session.sample_every": 9}
+    recipe = load_recipe("statistics-mnist", asked | few | sizes)
+    options = SessionOptions(out=out)
+    progress = Progress(io.StringIO(), quiet=True)
+    result = train_offline(path, recipe, options, progress, make_stop())
+    assert result.outcome is Outcome.COMPLETED
+    assert result.num_updates == 6
+    other = load_recipe("statistics-mnist", asked | few | {"mechanism.network_sha256": "0" * 64})
+    options = SessionOptions(out=tmp_path / "other")
+    with pytest.raises(RecipeError, match="network_sha256"):
+        train_offline(path, other, options, progress, make_stop())
