@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -29,6 +30,7 @@ DECLARED: Final = "no-private-record-trained-it"
 MOST_BYTES: Final = 1 << 28
 
 _CARD_BYTES: Final = 1 << 12
+_GONE: Final = "network: its file is gone or was changed; the steward has to add it again"
 _chosen: dict[str, Path] = {}
 
 
@@ -103,14 +105,37 @@ def read_network(
     if card.architecture != architecture:
         detail = f"architecture: this network was added as {card.architecture}"
         raise MalformedRequest(detail)
+    file = weights_file(folder, name)
     try:
-        data = read_bounded(weights_file(folder, name), MOST_BYTES, "a network")
+        written = file.stat().st_mtime_ns
+    except OSError:
+        raise MalformedRequest(_GONE) from None
+    return _read(file, written, sha256, tuple(sizes.items()))
+
+
+@lru_cache(maxsize=2)
+def _read(
+    file: Path, written: int, sha256: str, sizes: tuple[tuple[str, tuple[int, ...]], ...]
+) -> dict[str, Tensor]:
+    """Return the weights in a file, which nobody changes; plans and openings share them.
+
+    Args:
+        file: Of a network.
+        written: When, so that a file that was written again is read again.
+        sha256: Its digest.
+        sizes: The name and shape of every tensor.
+
+    Raises:
+        MalformedRequest: If it is another file, or of another architecture.
+    """
+    del written
+    try:
+        data = read_bounded(file, MOST_BYTES, "a network")
     except (OSError, TooLarge):
         data = b""
     if hashlib.sha256(data).hexdigest() != sha256:
-        detail = "network: its file is gone or was changed; the steward has to add it again"
-        raise MalformedRequest(detail)
-    return checked_weights(data, sizes)
+        raise MalformedRequest(_GONE)
+    return checked_weights(data, dict(sizes))
 
 
 def checked_weights(data: bytes, sizes: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
