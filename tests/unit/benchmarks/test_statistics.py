@@ -13,7 +13,7 @@ from benchmarks import statistics
 
 def write(path: Path, side: int, counts: tuple[int, int]) -> None:
     """Write images of ten classes, each with a bright row of its own."""
-    parts = {}
+    parts: dict[str, np.ndarray] = {}
     for part, count in zip(("train", "test"), counts, strict=True):
         labels = np.arange(count) % 10
         images = np.random.default_rng(count).integers(0, 60, (count, side, side), dtype=np.uint8)
