@@ -267,7 +267,7 @@ def make_rows(given: argparse.Namespace) -> int:
             "num_features": 0,
             "cells": 1,
             "enlarged": 1,
-            "count_scale": 0.05,
+            "count_scale": 0.4,
             "refinements": [],
             "radius_scale": 1.3,
             "moments": "together",
