@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from benchmarks import statistics
 
 def write(path: Path, side: int, counts: tuple[int, int]) -> None:
     """Write images of ten classes, each with a bright row of its own."""
-    parts: dict[str, np.ndarray] = {}
+    parts: dict[str, Any] = {}
     for part, count in zip(("train", "test"), counts, strict=True):
         labels = np.arange(count) % 10
         images = np.random.default_rng(count).integers(0, 60, (count, side, side), dtype=np.uint8)
