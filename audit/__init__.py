@@ -17,6 +17,7 @@ TARGETS = (
     "dp-sinkhorn-half",
     "dp-swd",
     "dp-swd-features",
+    "feature-statistics",
     "g-pate",
     "g-pate-votes",
     "gs-wgan-decoupled",

@@ -4,6 +4,7 @@ DP-MERF-AE hands out an encoder, another one in each run, and noised sums of its
 Whoever knows the canary computes its row under the encoder that was released. The encoder's weights
 come from noised sums of gradients, which can be had back: slopes below Adam's epsilon leave its
 first step with their size, not their sign alone, so that one update is a function with an inverse.
+Statistics of public features hand out sums of known rows.
 
 Shape legend: N records, V parameters, R features.
 """
@@ -26,8 +27,11 @@ from curator.divergences.autoencoder import (
     example_slopes,
     initial_autoencoder,
 )
+from curator.divergences.feature_maps import NetworkFeatures
 from curator.divergences.random_features import fourier_features
 from curator.mechanisms.dp_merf_ae import DpMerfAeSpec, autoencoder_shape
+from curator.mechanisms.feature_statistics import FeatureStatisticsSpec, features_of
+from curator.mechanisms.public_networks import read_network
 
 _ADAM_EPSILON = 1e-8
 _SPACE = audit_facts("audit").space
@@ -80,6 +84,23 @@ def of_training(parameters: Mapping[str, object], pair: Pair) -> Statistic:
         sum_V = slope_V * spec.expected_batch_size
         noise_std = spec.training_noise_multiplier * spec.clip_norm
         return _log_likelihood_ratio(clipped_NV, sum_V, noise_std)
+
+    return score
+
+
+def of_statistics(parameters: Mapping[str, object], pair: Pair) -> Statistic:
+    """Return what the first sums say; the second moments are all noise."""
+    spec = FeatureStatisticsSpec.model_validate(parameters)
+    shape = features_of(spec, _SPACE)
+    weights = read_network(spec.network, spec.network_sha256, spec.architecture, shape.sizes)
+    features = NetworkFeatures(shape=shape, weights=weights)
+    shrink = (1 + spec.count_scale**2) ** -0.5
+    rows_NR = features.record_rows(_levels(pair)).cpu() * shrink
+
+    def score(values: npt.NDArray[np.float64]) -> float:
+        released = torch.from_numpy(values).reshape(-1, features.num_features + 1)
+        sums_R = released[-_SPACE.num_classes, :-1]  # of the first class
+        return _log_likelihood_ratio(rows_NR, sums_R, spec.noise_multiplier)
 
     return score
 

@@ -16,6 +16,9 @@ data sets, and noise-free sums cannot be compared.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import torch
@@ -23,9 +26,11 @@ from safetensors.torch import save
 
 from audit import TARGETS
 from audit.canaries import CAPACITY, MAX_RECORDS, NUM_DEBIAS, NUM_SAMPLES, SIDE, Pair
-from audit.released import of_embedding, of_training
+from audit.released import of_embedding, of_statistics, of_training
 from audit.target import Target
+from curator.administration.add_network import NewNetwork, add_network
 from curator.divergences.feature_nets import LARGEST_WEIGHT, FeatureShape
+from curator.mechanisms.public_networks import DECLARED, choose_networks
 from curator.mechanisms.specification import MAX_ROWS
 from curator.privacy.batches import Samples
 
@@ -38,6 +43,7 @@ _MUCH_NOISE = 1000.0  # that part says next to nothing, and costs as much
 _INSIDE = 0.999  # a row on the sphere has no slope along itself
 _ROWS_OF_FEATURES = 8
 _NUM_CLASSES = 2
+_NETWORK = "constant"
 
 _SAMPLED: Final = {"sampling_rate": 1.0, "capacity": CAPACITY}
 _BOUNDED: Final = {"max_size": MAX_RECORDS, "max_records_per_unit": 1}
@@ -136,6 +142,63 @@ def _trained_autoencoder(name: str, noise_multiplier: float) -> Target:
     return make(name, noise_multiplier)
 
 
+def _statistics(name: str, noise_multiplier: float) -> Target:
+    """Return statistics of a network of one feature, which every image has in full."""
+    own = {
+        "network": _NETWORK,
+        "network_sha256": _offer_network(),
+        "network_declared": DECLARED,
+        "architecture": "mlp-features",
+        "num_features": 1,
+        "stages": [],
+        "cells": 1,
+        "enlarged": 1,
+        "count_scale": 1e-3,
+        "refinements": [],
+        "radius_scale": 1.0,
+        "moments": "together",
+        "moment_width": 1,
+        "moment_noise_multiplier": _MUCH_NOISE,
+        "moment_seed": 1,
+    }
+    return _of(_BOUNDED, own, statistic=of_statistics)(name, noise_multiplier)
+
+
+@cache
+def _network_folder() -> TemporaryDirectory[str]:
+    """Return a folder that is there until the process ends."""
+    return TemporaryDirectory(prefix="weir-audit-networks-")
+
+
+def _offer_network() -> str:
+    """Choose a folder with a network whose one output is 1, whatever comes in.
+
+    Returns:
+        The digest of its file.
+    """
+    folder = Path(_network_folder().name)
+    weights = {name: torch.zeros(size) for name, size in _mlp(1).sizes.items()}
+    weights["features.bias"] += 1
+    source = folder / "weights"
+    source.write_bytes(save(weights))
+    new = NewNetwork(name=_NETWORK, architecture="mlp-features", origin="made for the audit")
+    card, _ = add_network(folder, new, source)
+    choose_networks(folder)
+    return card.sha256
+
+
+def _mlp(num_outputs: int) -> FeatureShape:
+    """Return the sizes of a small network on images of the canaries' size."""
+    return FeatureShape(
+        architecture="mlp-features",
+        channels=1,
+        height=SIDE,
+        width=SIDE,
+        max_level=255,
+        num_features=num_outputs,
+    )
+
+
 def _weights_and_features(pair: Pair, num_rows: int | None) -> Samples:
     """Return what is sent to a mechanism on features: an extractor of one feature, made to tell.
 
@@ -145,14 +208,7 @@ def _weights_and_features(pair: Pair, num_rows: int | None) -> Samples:
     lies. Every canary is attacked alike.
     """
     del pair
-    shape = FeatureShape(
-        architecture="mlp-features",
-        channels=1,
-        height=SIDE,
-        width=SIDE,
-        max_level=255,
-        num_features=1,
-    )
+    shape = _mlp(1)
     weights = {name: torch.zeros(size) for name, size in shape.sizes.items()}
     for unit, sign in enumerate((1.0, -1.0)):
         weights["hidden.weight"][unit] = sign * LARGEST_WEIGHT
@@ -174,14 +230,7 @@ def _map_of_zeros(pair: Pair, num_rows: int | None) -> Samples:
 def _network_of_zeros(pair: Pair, num_rows: int | None) -> Samples:
     """Return a classifier that calls every record the first class, which all canaries have."""
     del pair
-    shape = FeatureShape(
-        architecture="mlp-features",
-        channels=1,
-        height=SIDE,
-        width=SIDE,
-        max_level=255,
-        num_features=_NUM_CLASSES,
-    )
+    shape = _mlp(_NUM_CLASSES)
     weights = save({name: torch.zeros(size) for name, size in shape.sizes.items()})
     labels = torch.zeros(num_rows or 1, dtype=torch.int64)
     return Samples(images_ND=torch.zeros(len(labels), 1), labels_N=labels, weights=weights)
@@ -239,6 +288,7 @@ _TARGETS: Final[Mapping[str, Callable[[str, float], Target]]] = {
         score="discriminant",
         sends=_weights_and_features,
     ),
+    "feature-statistics": _statistics,
     "g-pate": _of(
         _TEACHERS,
         {"teacher_seed": 40, "aggregation": "mean", "num_projections": 4, "num_bins": 0},

@@ -64,7 +64,7 @@ class CuratorFolder:
         Args:
             config: May have put one elsewhere; links may too.
         """
-        folders = (self.root, self.identity, self.states, self.root / "datasets")
+        folders = (self.root, self.identity, self.states, self.networks, self.root / "datasets")
         return (*folders, self.root / "analysts", self.ledger, self.head_file(config))
 
     @property
@@ -128,6 +128,11 @@ class CuratorFolder:
     def images(self, name: str) -> Path:
         """Return where a data set's images are stored."""
         return self.root / "datasets" / name
+
+    @property
+    def networks(self) -> Path:
+        """Where public networks are."""
+        return self.root / "networks"
 
     @property
     def states(self) -> Path:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import typer
 
-from analyst.cli.access import Access
+from analyst.cli.access import Access, positive
 from analyst.cli.command import Task, command
 from analyst.cli.exit_code import ExitCode
 from analyst.cli.options import Group, argument, flag, option
@@ -43,6 +43,17 @@ class Released:
             raise ValueError(message)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kept:
+    """What is written, and where."""
+
+    out: Path = option("Where to write it.", "FILE.safetensors", needed=True)
+    network: Path | None = option(
+        "The public network that the run names, to be kept with the release.", "FILE.safetensors"
+    )
+    force: bool = flag("--force", "Replace an existing file.")
+
+
 @command(
     app,
     "embedding download --curator localhost:50051 --credentials alice.credentials.json \\\n"
@@ -53,27 +64,30 @@ def download(
     task: Task,
     *,
     released: Released,
-    out: Path = option("Where to write it.", "FILE.safetensors", needed=True),
-    force: bool = flag("--force", "Replace an existing file."),
+    kept: Kept,
     access: Access,
     options: RecipeOptions,
 ) -> None:
     """Fetch the one release of a run into a file."""
+    from analyst.embedding.sessions import checked_network, open_for_release
     from analyst.embedding.sessions import download as fetch
-    from analyst.embedding.sessions import open_for_release
     from analyst.recipes import load_recipe
     from analyst.training.progress import Progress
 
-    check_output(out, force=force)  # before anything is charged
+    out, network = kept.out, kept.network
+    check_output(out, force=kept.force)  # before anything is charged
     progress = Progress(sys.stderr, quiet=task.screen.quiet)
     recipe = None
     if released.recipe is not None:
         recipe = load_recipe(released.recipe, options.overrides())
+        if network is not None:
+            checked_network(network, dict(recipe.mechanism))
     with task.connect(access.one()) as barrier:
         run_id = released.run
         if recipe is not None:
             run_id = open_for_release(barrier, recipe, progress)
-        embedding = fetch(cast("ReleasingCurator", barrier), str(run_id), out, force=force)
+        releasing = cast("ReleasingCurator", barrier)
+        embedding = fetch(releasing, str(run_id), out, network=network, force=kept.force)
     classes, width = embedding.sums_KR.shape
     progress.say(f"wrote {width - 1:,} features of {classes} classes to {out}")
     task.screen.answer({"run_id": run_id, "num_features": width - 1, "out": str(out)})
@@ -119,3 +133,28 @@ def train(
         }
     )
     return ExitCode.OK if completed else ExitCode.INTERRUPTED
+
+
+@command(app, "embedding classify statistics.safetensors --test mnist.npz", reads=True)
+def classify(
+    task: Task,
+    *,
+    embedding: Path = argument("FILE.safetensors", "From 'embedding download', with --network."),
+    test: Path = option("Labelled images to classify.", "FILE.npz", needed=True),
+    ridge: float = option(
+        "Added to each variance, times their mean [0.3].", "SHARE", default=0.3, callback=positive
+    ),
+) -> None:
+    """Classify images by the Gaussians that statistics of public features are; free."""
+    from analyst.adaptation.public_images import accuracy, read_public
+    from analyst.embedding.file import load_embedding
+    from analyst.embedding.gaussians import ClassGaussians
+
+    saved = load_embedding(embedding)
+    gaussians = ClassGaussians.of(saved, ridge)
+    images = read_public(test, saved.shape, part="test")
+    share = accuracy(gaussians.classifier(), images)
+    task.screen.show(
+        f"{100 * share:.2f}% of {len(images.labels_N):,} images are classified rightly"
+    )
+    task.screen.answer({"accuracy": share, "count": len(images.labels_N)})

@@ -25,7 +25,7 @@ from analyst.os_errors import explain_os_error
 
 _FORMAT = "weir-embedding-1"
 _TENSOR = "sums"
-_WEIGHTS = "autoencoder."
+_PARTS = ("autoencoder", "network", "moments")
 
 
 class _Dataset(BaseModel):
@@ -57,6 +57,8 @@ class SavedEmbedding:
     parameters: dict[str, Any]  # of the mechanism, as the curator keeps them
     sums_KR: Tensor  # float64: class-wise feature sums, then the count feature
     autoencoder: dict[str, Tensor] = field(default_factory=dict)  # released weights, by name
+    network: dict[str, Tensor] = field(default_factory=dict)  # public weights, by name
+    moments: dict[str, Tensor] = field(default_factory=dict)  # of `split_statistics`
 
     @property
     def facts(self) -> ImageFacts:
@@ -83,7 +85,8 @@ def save_embedding(path: Path, embedding: SavedEmbedding, *, force: bool = False
         "parameters": json.dumps(embedding.parameters),
     }
     tensors = {_TENSOR: embedding.sums_KR.contiguous()}
-    tensors |= {_WEIGHTS + name: value for name, value in embedding.autoencoder.items()}
+    for part in _PARTS:
+        tensors |= {f"{part}.{name}": value for name, value in getattr(embedding, part).items()}
     write_file(path, save(tensors, metadata=words), replace=force)
 
 
@@ -101,14 +104,16 @@ def load_embedding(path: Path) -> SavedEmbedding:
                 message = f"{path} is not a downloaded embedding"
                 raise EmbeddingError(message, "Make one with 'analyst embedding download'.")
             sums_KR = file.get_tensor(_TENSOR)
-            names = [name for name in file.keys() if name.startswith(_WEIGHTS)]  # noqa: SIM118
-            weights = {name.removeprefix(_WEIGHTS): file.get_tensor(name) for name in names}
+            parts: dict[str, dict[str, Tensor]] = {part: {} for part in _PARTS}
+            for key in sorted(set(file.keys()) - {_TENSOR}):
+                part, _, name = key.partition(".")
+                parts[part][name] = file.get_tensor(key)
         embedding = SavedEmbedding(
             run_id=words["run_id"],
             dataset=parsed(_DATASET, words["dataset"]).model_dump(),
             parameters=parsed(_PARAMETERS, words["parameters"]),
             sums_KR=sums_KR.to(torch.float64),
-            autoencoder=weights,
+            **parts,
         )
         num_classes = embedding.shape.num_classes
     except (OSError, MemoryError) as error:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from analyst.embedding.feature_maps import FeatureMap, FourierPart, fourier_parts, joined
 from analyst.embedding.file import SavedEmbedding
+from analyst.embedding.networks import network_map
 from analyst.errors import EmbeddingError, RecipeError, RunClosed
 from analyst.facts import ImageFacts
 from analyst.recipes.mechanisms import RELEASED_ONCE
@@ -34,11 +35,17 @@ class EmbeddingObjective:
         Args:
             embedding: What was released.
             num_turns: The frequencies take turns in so many sets, so that a step takes less time.
+
+        Raises:
+            EmbeddingError: If there are none to take turns, or a network is missing.
         """
-        parts = fourier_parts(embedding.parameters, embedding.shape)
         means_KR = class_means(embedding).to(torch.float32)
-        self._turns = [(joined(parts), means_KR)]
+        self._turns = [(map_of(embedding), means_KR)]
         if num_turns > 1:
+            if "network" in embedding.parameters:
+                message = "training.turns is of frequencies, and statistics of a network have none"
+                raise EmbeddingError(message, "Train with --set training.turns=1.")
+            parts = fourier_parts(embedding.parameters, embedding.shape)
             self._turns = [_turn(parts, means_KR, num_turns, turn) for turn in range(num_turns)]
 
     def gradient(
@@ -83,6 +90,21 @@ def _turn(
     return joined(chosen), means_KR[:, torch.cat(places)] * math.sqrt(num_turns)
 
 
+def map_of(embedding: SavedEmbedding) -> FeatureMap:
+    """Return the map to the rows of which the embedding holds sums.
+
+    Raises:
+        EmbeddingError: If it is of a public network, which is not there.
+    """
+    if "network" not in embedding.parameters:
+        return joined(fourier_parts(embedding.parameters, embedding.shape))
+    if not embedding.network:
+        message = f"the network {embedding.parameters['network']} is not in the embedding's file"
+        remedy = f"Download it again for free: --run {embedding.run_id} --network FILE."
+        raise EmbeddingError(message, remedy)
+    return network_map(embedding.parameters, embedding.shape, embedding.network)
+
+
 def mmd_gradient(
     rows_of: FeatureMap,
     means_KR: Tensor,
@@ -117,12 +139,22 @@ def class_means(embedding: SavedEmbedding) -> Tensor:
     Returns:
         float64 rows.
     """
-    scale: float = embedding.parameters["count_scale"]
-    shrink = 1 / math.sqrt(1 + scale**2)
-    counts_K1 = embedding.sums_KR[:, -1:] / (scale * shrink)
-    noise_std = embedding.parameters["noise_multiplier"] / (scale * shrink)
+    shrink = _shrink(embedding)
+    return embedding.sums_KR[:, :-1] / (shrink * class_counts(embedding).unsqueeze(1))
+
+
+def class_counts(embedding: SavedEmbedding) -> Tensor:
+    """Return noisy counts [K], none of them below twice its noise."""
+    value: float = embedding.parameters["count_scale"] * _shrink(embedding)
+    noise_std: float = embedding.parameters["noise_multiplier"] / value
     least = max(1.0, _MIN_COUNT_IN_STDS * noise_std)
-    return embedding.sums_KR[:, :-1] / (shrink * counts_K1.clamp_min(least))
+    return (embedding.sums_KR[:, -1] / value).clamp_min(least)
+
+
+def _shrink(embedding: SavedEmbedding) -> float:
+    """Return what brings features of norm 1 and the count below them to norm 1."""
+    scale: float = embedding.parameters["count_scale"]
+    return 1 / math.sqrt(1 + scale**2)
 
 
 @final

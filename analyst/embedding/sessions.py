@@ -12,9 +12,11 @@ from torch import Tensor
 
 from analyst.embedding.autoencoder import split_release
 from analyst.embedding.file import SavedEmbedding, load_embedding, save_embedding
+from analyst.embedding.gaussians import split_statistics
+from analyst.embedding.networks import read_network
 from analyst.embedding.offline import OfflineBarrier
 from analyst.embedding.scattering import why_plain
-from analyst.errors import RecipeError
+from analyst.errors import EmbeddingError, RecipeError
 from analyst.recipes import Recipe
 from analyst.recipes.mechanisms import RELEASED_ONCE
 from analyst.training.checkpoint import checkpoint_store
@@ -73,7 +75,12 @@ def open_for_release(barrier: RunSource[OpenRun], recipe: Recipe, progress: Prog
 
 
 def download(
-    barrier: ReleasingCurator, run_id: str, path: Path, *, force: bool = False
+    barrier: ReleasingCurator,
+    run_id: str,
+    path: Path,
+    *,
+    network: Path | None = None,
+    force: bool = False,
 ) -> SavedEmbedding:
     """Fetch the release of a run and write it to a file.
 
@@ -81,25 +88,45 @@ def download(
         barrier: The curator.
         run_id: A run of yours; it may be closed.
         path: Where to write.
+        network: The weights of the public network that the run names; kept in the file.
         force: Whether a file that exists is replaced.
+
+    Raises:
+        EmbeddingError: If the network is another one.
     """
     release = barrier.download_release(run_id)
     facts, sums_KR = barrier.describe(release.dataset).to_dict(), release.values
-    weights: dict[str, Tensor] = {}
-    if "code_width" in release.parameters:
-        shape = SavedEmbedding(
-            run_id=release.run_id, dataset=facts, parameters=release.parameters, sums_KR=sums_KR
-        ).shape
-        weights, sums_KR = split_release(sums_KR, release.parameters, shape)
     embedding = SavedEmbedding(
-        run_id=release.run_id,
-        dataset=facts,
-        parameters=release.parameters,
-        sums_KR=sums_KR,
-        autoencoder=weights,
+        run_id=release.run_id, dataset=facts, parameters=release.parameters, sums_KR=sums_KR
     )
+    if "code_width" in release.parameters:
+        weights, sums_KR = split_release(sums_KR, release.parameters, embedding.shape)
+        embedding = replace(embedding, autoencoder=weights, sums_KR=sums_KR)
+    if "network" in release.parameters:
+        moments, sums_KR = split_statistics(sums_KR, release.parameters, embedding.shape)
+        embedding = replace(embedding, moments=moments, sums_KR=sums_KR)
+    if network is not None:
+        embedding = replace(embedding, network=checked_network(network, release.parameters))
     save_embedding(path, embedding, force=force)
     return embedding
+
+
+def checked_network(path: Path, parameters: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Return the weights of the public network that a run or a recipe names.
+
+    Args:
+        path: Their file.
+        parameters: Of the mechanism.
+
+    Raises:
+        EmbeddingError: If it names another network, or none.
+    """
+    weights, sha256 = read_network(path)
+    if sha256 != parameters.get("network_sha256"):
+        message = f"{path} has sha256 {sha256}, and the network that is named has another"
+        remedy = "Give the file that the steward added; its digest is mechanism.network_sha256."
+        raise EmbeddingError(message, remedy)
+    return weights
 
 
 def train_offline(

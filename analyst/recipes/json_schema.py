@@ -32,6 +32,8 @@ def type_of(rule: Mapping[str, Any]) -> Any:
         case {"type": "array", "items": item}:
             length = Field(min_length=rule.get("minItems"), max_length=rule.get("maxItems"))
             return Annotated[tuple[type_of(item), ...], length]  # type: ignore[misc]
+        case {"type": "string"}:
+            return Annotated[str, Field(pattern=rule.get("pattern"))]
         case _:
             return _number(rule)
 

@@ -83,6 +83,7 @@ _MECHANISMS: Final[Mapping[str, _Mechanism]] = {
     "dp-swd-features": _Mechanism(
         cost="every step reads a fresh private sample without its labels, and is charged"
     ),
+    "feature-statistics": _Mechanism(cost=_ONE_RELEASE, pays_per_step=False),
     "g-pate": _Mechanism(cost=_EACH_SHARD),
     "gs-wgan-decoupled": _Mechanism(
         cost="every step asks one critic, drawn in secret, and is charged"

@@ -164,6 +164,7 @@ def add(  # noqa: PLR0913 - one parameter a group of options
     from curator.administration import add_dataset as adding  # torch, seconds
     from curator.cli.recipe import favourite_of_recipe
     from curator.data.capacity import capacity_warning
+    from curator.mechanisms.public_networks import choose_networks
     from curator.privacy.adjacency import Unit
     from curator.sources.preflight import PRIVATE, report_lines
 
@@ -175,6 +176,7 @@ def add(  # noqa: PLR0913 - one parameter a group of options
     options = replace(asked, max_images=most)
     favourite, favours = None, []
     if choices.favour is not None:
+        choose_networks(into.networks)
         favourite, words = favourite_of_recipe(choices.favour, facts)
         favours.append(words)
     with _interruptible(

@@ -13,7 +13,17 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from curator.cli import analyst, dataset_decisions, doctor, explain, init, ledger, plan, serve
+from curator.cli import (
+    analyst,
+    dataset_decisions,
+    doctor,
+    explain,
+    init,
+    ledger,
+    network,
+    plan,
+    serve,
+)
 from curator.cli.command import Task, command
 from curator.cli.exit_code import ExitCode
 from curator.cli.options import CONTEXT, Group, argument
@@ -51,6 +61,7 @@ for part in (
         init.app,
         dataset_decisions.app,
         analyst.app,
+        network.app,
         serve.app,
         ledger.budget_app,
         plan.app,

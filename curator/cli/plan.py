@@ -103,6 +103,7 @@ class _Plan:
         from curator.administration.lookup import check_analyst, known_dataset
         from curator.cli.recipe import wire_parameters
         from curator.config import load_config
+        from curator.mechanisms.public_networks import choose_networks
         from curator.planning.planner import Planner, PlanRequest
         from curator.planning.table import Axis
         from curator.privacy.facts import DatasetFacts
@@ -119,7 +120,9 @@ class _Plan:
             policy = StewardPolicy.of(state).changed(self.rules)
         except ValueError as problem:
             raise UsageProblem(str(problem)) from None
-        limits = load_config(opened(self.folder).config).limits
+        found = opened(self.folder)
+        choose_networks(found.networks)
+        limits = load_config(found.config).limits
         planner = Planner(ledger=ledger, facts=lambda _: facts, limits=limits)
         asked = wire_parameters(table, facts)
         request = PlanRequest(

@@ -3,6 +3,7 @@
 rff             random Fourier features of the pixels
 scattering-rff  random Fourier features of the scattering coefficients
 mix             both side by side, their squared norms in public shares
+network         what a public network says, each part of it scaled to an equal share of the norm
 
 Each map has two faces: rows of private records in exact integer arithmetic, and rows of public
 images in ordinary differentiable floating point.
@@ -17,15 +18,29 @@ Shape legend: N samples, M records, D pixels, R = 2F features, K classes.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, final
+from typing import Final, Protocol, final
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from curator.divergences.device import compute_device
+from curator.divergences.feature_nets import (
+    ROW_RADIUS,
+    FeatureShape,
+    feature_rows,
+    image_features,
+)
 from curator.divergences.random_features import FourierFeatures
 from curator.divergences.scattering import MAP_BITS, Scattering
+
+ROW_UNITS: Final = (1 << 15) - 1
+"""What a norm of 1 is in rows of integers of a network's features: they fit int16."""
+
+_FEATURE_STEP: Final = 2.0**-10
+_MARGIN: Final = 1 - 2.0**-30  # keeps rounding inside the ball
 
 
 class FeatureMap(Protocol):
@@ -146,6 +161,60 @@ class MixedFeatures:
     @property
     def _weights(self) -> tuple[float, float]:
         return math.sqrt(self.share), math.sqrt(1 - self.share)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class NetworkFeatures:
+    """`network`: averages of maps, or rectified outputs; of no features, a row of zeros."""
+
+    shape: FeatureShape
+    weights: Mapping[str, Tensor]
+
+    @property
+    def num_features(self) -> int:
+        """Width of a row."""
+        return sum(self.shape.part_widths)
+
+    def integer_rows(self, levels_MD: Tensor) -> Tensor:
+        """Return float64 integers of norm at most `ROW_UNITS`.
+
+        Privacy:
+            Features are integers below 2^16, so that the squares of 2^12 of them are exact; row i
+            is a function of record i and the weights alone, bit for bit.
+        """
+        levels_MD = levels_MD.to(compute_device())
+        whole_MR = feature_rows(self.shape, self._weights, levels_MD, ROW_RADIUS * _FEATURE_STEP)
+        parts = self._parts(whole_MR)
+        radius = ROW_UNITS * _MARGIN / math.sqrt(len(parts))
+        scaled = [
+            part * (radius / part.square().sum(dim=1, keepdim=True).sqrt().clamp_min(1.0))
+            for part in parts
+        ]
+        return torch.trunc(torch.cat(scaled, dim=1))
+
+    def record_rows(self, levels_MD: Tensor) -> Tensor:
+        """Return float64 rows of stored levels, of norm at most 1.
+
+        Privacy:
+            As for `integer_rows`.
+        """
+        return self.integer_rows(levels_MD) / ROW_UNITS
+
+    def rows(self, images_ND: Tensor) -> Tensor:
+        """Return rows of public images."""
+        weights = {name: one.to(images_ND) for name, one in self.weights.items()}
+        parts = self._parts(image_features(self.shape, weights, images_ND))
+        return torch.cat([normalize(part, dim=1) for part in parts], dim=1) / math.sqrt(len(parts))
+
+    @property
+    def _weights(self) -> dict[str, Tensor]:
+        return {name: one.to(compute_device()) for name, one in self.weights.items()}
+
+    def _parts(self, rows_NR: Tensor) -> tuple[Tensor, ...]:
+        if self.shape.has_outputs:
+            rows_NR = rows_NR.clamp_min(0)
+        return torch.split(rows_NR, list(self.shape.part_widths), dim=1)
 
 
 def class_gradients(

@@ -19,6 +19,7 @@ from curator.mechanisms.dp_merf_ae import DpMerfAe
 from curator.mechanisms.dp_sinkhorn import DpSinkhorn
 from curator.mechanisms.dp_swd import DpSwd
 from curator.mechanisms.dp_swd_features import DpSwdFeatures
+from curator.mechanisms.feature_statistics import FeatureStatistics
 from curator.mechanisms.g_pate import GPate
 from curator.mechanisms.gs_wgan_decoupled import GsWganDecoupled
 from curator.mechanisms.gs_wgan_mean import GsWganMean
@@ -49,6 +50,7 @@ MECHANISMS: Final[tuple[type[ServedMechanism], ...]] = (
     DpSinkhorn,
     DpSwd,
     DpSwdFeatures,
+    FeatureStatistics,
     GPate,
     GsWganDecoupled,
     GsWganMean,

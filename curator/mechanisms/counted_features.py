@@ -56,7 +56,14 @@ class CountedFeatures:
         Privacy:
             Reads released values only.
         """
+        return sums_KR[:, :-1] / (self.shrink * self.counts(sums_KR).unsqueeze(1))
+
+    def counts(self, sums_KR: Tensor) -> Tensor:
+        """Return the noisy counts [K] that `class_means` divides by.
+
+        Privacy:
+            Reads released values only.
+        """
         noise_std = self.noise_multiplier / self.count_value
-        counts_K = sums_KR[:, -1:] / self.count_value
         floor = max(1.0, _MIN_COUNT_IN_STDS * noise_std)
-        return sums_KR[:, :-1] / (self.shrink * counts_K.clamp_min(floor))
+        return (sums_KR[:, -1] / self.count_value).clamp_min(floor)

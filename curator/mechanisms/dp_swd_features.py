@@ -18,11 +18,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from curator.divergences.architectures import Architecture
 from curator.divergences.feature_nets import (
     LARGEST_WEIGHT,
     MAX_FEATURES,
     ROW_RADIUS,
-    Architecture,
     FeatureShape,
     feature_rows,
 )

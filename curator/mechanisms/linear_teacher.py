@@ -22,8 +22,9 @@ from torch import Tensor
 from curator.accounting.events.base import PrivacyEvent
 from curator.accounting.events.gaussian import GaussianEvent
 from curator.divergences import feature_nets, linear_softmax
+from curator.divergences.architectures import Architecture
 from curator.divergences.device import compute_device
-from curator.divergences.feature_nets import Architecture, FeatureShape, feature_rows
+from curator.divergences.feature_nets import FeatureShape, feature_rows
 from curator.divergences.scattering import Scattering
 from curator.errors import MalformedRequest
 from curator.mechanisms.base import Requirements, StatefulMechanism

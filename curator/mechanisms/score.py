@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from curator.divergences import feature_nets
+from curator.divergences.architectures import Architecture
 from curator.divergences.device import compute_device
-from curator.divergences.feature_nets import Architecture, FeatureShape, feature_rows
+from curator.divergences.feature_nets import FeatureShape, feature_rows
 from curator.errors import MalformedRequest
 from curator.mechanisms.base import Requirements
 from curator.mechanisms.record_choices import ChoiceMechanism, ChoiceSpec, Choose, first_of_least

@@ -16,7 +16,8 @@ import torch
 from safetensors import SafetensorError, deserialize
 from torch import Tensor
 
-from curator.divergences.feature_nets import Architecture, FeatureShape
+from curator.divergences.architectures import Architecture
+from curator.divergences.feature_nets import FeatureShape
 from curator.errors import MalformedRequest
 from curator.privacy.batches import ImageSpace
 

@@ -29,6 +29,7 @@ from curator.identity.tokens import TokenTable
 from curator.ledger.checkpoint import Checkpoint
 from curator.ledger.problems import HolderLost
 from curator.ledger.sql_ledger import SqlLedger
+from curator.mechanisms.public_networks import choose_networks
 from curator.overview.history import History
 from curator.overview.summary import Shown
 from curator.planning.planner import Planner
@@ -155,6 +156,7 @@ def create_curator(
     choose_device(compute.device)
     place_critics(compute.ray_workers, compute.ray_address, compute.device)
     solver = choose_backend(config.compute.solver)
+    choose_networks(folder.networks)
     tokens = folder.tokens
     tokens.check()
     history = History()

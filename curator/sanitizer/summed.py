@@ -11,14 +11,15 @@ Shape legend: M rows of a batch, U units in it, P pairs of a unit and a class, R
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from curator.privacy.batches import RecordBatch
 from curator.privacy.noise import NoiseSource
-from curator.privacy.private import Private
+from curator.privacy.private import Private, Sealed
 from curator.privacy.release import LatticeBlock, Release
 from curator.sanitizer.lattice import lattice_radius, truncate
 
@@ -29,9 +30,23 @@ _VALUES_AT_ONCE = 1 << 16  # rows are looked at in parts that stay in a near cac
 _MARGIN = 1 - 2.0**-30  # keeps float64 rounding inside the ball; the integer check decides
 
 
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class KeptRows(Sealed):
+    """What feature rows are made of, where it is not levels.
+
+    `kept` is what was made before of the records of each batch, row by row, each a function of its
+    own record alone; None for their levels. `rows_of` maps it to feature rows. `together` is
+    whether those of all classes are summed into one row.
+    """
+
+    rows_of: FeatureRows
+    kept: Sequence[Tensor] | None = None
+    together: bool = False
+
+
 def release_class_sums(
     batches: Iterable[Private[RecordBatch]],
-    feature_rows: FeatureRows,
+    feature_rows: FeatureRows | KeptRows,
     *,
     num_features: int,
     num_classes: int,
@@ -47,14 +62,16 @@ def release_class_sums(
     Args:
         batches: Every record once, in batches of one padded shape; all of a unit in one batch.
         feature_rows: Maps levels (M, D) to float64 rows (M, num_features); each row must be a
-            function of its own record alone, bit for bit, and have norm at most 1.
+            function of its own record alone, bit for bit, and have norm at most 1. Or what maps
+            rows that were made before.
         num_features: Width of a row.
         num_classes: Public number of classes.
         noise_multiplier: Noise standard deviation over the sensitivity 1.
         noise: Secret randomness.
 
     Returns:
-        A release of one lattice block of shape (num_classes, num_features), grid 1 / radius.
+        A release of one lattice block of shape (num_classes, num_features), grid 1 / radius; of one
+        row where all classes are summed.
 
     Raises:
         ValueError: If `num_features` or `noise_multiplier` is out of range.
@@ -67,15 +84,19 @@ def release_class_sums(
         msg = f"num_features must be in [1, {_MAX_FEATURES}]"
         raise ValueError(msg)
     radius = lattice_radius(noise_multiplier, sensitivity_in_radii=1)
-    sums = torch.zeros((num_classes, num_features), dtype=torch.int64)
-    for sealed in batches:
+    made = KeptRows(rows_of=feature_rows) if callable(feature_rows) else feature_rows
+    num_sums = 1 if made.together else num_classes
+    sums = torch.zeros((num_sums, num_features), dtype=torch.int64)
+    for number, sealed in enumerate(batches):
         batch = sealed.unseal()
-        rows = _certified_rows(batch.levels_MD, feature_rows, num_features, radius)
+        given = batch.levels_MD if made.kept is None else made.kept[number]
+        rows = _certified_rows(given, made.rows_of, num_features, radius)
         labels, units = batch.labels_M, batch.units_M
         known = batch.mask_M & (units >= 0) & (labels >= 0) & (labels < num_classes)
+        places = torch.zeros_like(labels) if made.together else labels
         # other rows become units of their own that add nothing, so that as much work is done
         apart = torch.arange(len(units)) + len(units)
-        keys = torch.where(known, units * num_classes + labels, apart * num_classes)
+        keys = torch.where(known, units * num_sums + places, apart * num_sums)
         rows *= known.to(rows).unsqueeze(1)
         sums = sums.to(rows.device)
         _add_units(sums, rows, keys.to(rows.device), radius)

@@ -10,11 +10,13 @@ from typing import Any, Final
 
 from curator.mechanisms.base import ServedMechanism
 from curator.privacy.batches import ImageSpace
+from tests.fakes import networks
 
 SPACE: Final = ImageSpace(channels=1, height=4, width=4, max_level=16, num_classes=3)
 
 TOGETHER: Final[dict[str, dict[str, Any]]] = {
     "dp-merf-ae": {"num_features": 4, "bandwidths": [1.0]},
+    "feature-statistics": networks.PARAMETERS | {"noise_multiplier": 1.5, "refinements": [1.6]},
     "g-pate": {"num_bins": 2, "num_projections": 3},
     "mean-embedding": {"num_features": 4, "bandwidths": [1.0]},
     "pate-gan": {"reach": 0.5},

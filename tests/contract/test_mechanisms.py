@@ -44,11 +44,16 @@ from curator.privacy.release import Release
 from curator.sanitizer.post_process import release_values
 from curator.state.asking import private_batches, state_step
 from tests.contract.small_parameters import SPACE, small_parameters
-from tests.fakes import choices, features, teacher
+from tests.fakes import choices, features, networks, teacher
 from tests.fakes.noise import SeededNoise
 
 Kinds = pytest.mark.parametrize("kind", MECHANISMS, ids=lambda kind: kind.name)
 STATEFUL = [kind for kind in MECHANISMS if issubclass(kind, StatefulMechanism)]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _a_public_network(tmp_path_factory: pytest.TempPathFactory) -> None:
+    networks.offer(tmp_path_factory.mktemp("networks"))
 
 
 def opened(kind: type[ServedMechanism], space: ImageSpace = SPACE, **changes: Any) -> Any:

@@ -7,10 +7,12 @@ import tomllib
 from typing import Any
 
 import pytest
+import torch
 
 from analyst.recipes.books import BOOKS, book_of, load_any
 from curator.cli.recipe import wire_parameters
 from curator.errors import PolicyRefused
+from curator.mechanisms import feature_statistics
 from curator.mechanisms.catalogue import mechanism_names, parameter_schema, parse_mechanism
 from curator.mechanisms.specification import canonical_json
 from curator.privacy.facts import DatasetFacts
@@ -19,6 +21,16 @@ from tests.fakes.facts import small_facts
 
 NAMES = [name for book in BOOKS.values() for name in book.names()]
 BOUNDS = ("max_size", "max_records_per_unit")
+
+
+@pytest.fixture(autouse=True)
+def _every_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a recipe costs and asks for does not depend on the weights of its network."""
+
+    def zeros(_name: str, _sha256: str, _architecture: str, sizes: Any) -> dict[str, Any]:
+        return {name: torch.zeros(size) for name, size in sizes.items()}
+
+    monkeypatch.setattr(feature_statistics, "read_network", zeros)
 
 
 def _facts(name: str) -> DatasetFacts:
@@ -58,6 +70,7 @@ def test_mechanisms_with_bounds_are_known_here() -> None:
         "dp-merf-ae",
         "dp-swd",
         "dp-swd-features",
+        "feature-statistics",
         "linear-teacher",
         "score",
         "votes",

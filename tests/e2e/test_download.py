@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from sklearn.datasets import load_digits
 
 from analyst.embedding.file import load_embedding
 from analyst.embedding.offline import EmbeddingObjective
 from analyst.embedding.sessions import download
-from analyst.errors import MalformedRequest, UnknownRun
+from analyst.errors import EmbeddingError, MalformedRequest, UnknownRun
+from curator.divergences.feature_nets import FeatureShape
 from tests.e2e.conftest import EMBEDDING, SINKHORN, Local, batch, credentials, run_cli
+from tests.fakes.networks import PARAMETERS, weights_of
 
 pytestmark = pytest.mark.e2e
 
@@ -64,3 +70,62 @@ def test_the_command_line_needs_the_curator_once(local: Local, tmp_path: Path) -
         *("--out", str(tmp_path / "other")),
     )
     assert missing.returncode == 4
+
+
+def canonical(parameters: dict[str, Any]) -> str:
+    return json.dumps(parameters, sort_keys=True, separators=(",", ":"))
+
+
+def test_statistics_of_a_network_that_the_steward_added(local: Local, tmp_path: Path) -> None:
+    """Added while the curator serves; released, downloaded with its network, and classified by."""
+    size: dict[str, Any] = {
+        "channels": 1,
+        "height": 8,
+        "width": 8,
+        "max_level": 16,
+        "num_features": 24,
+    }
+    network, out = tmp_path / "drawn.safetensors", tmp_path / "statistics.safetensors"
+    network.write_bytes(weights_of(FeatureShape(architecture="cnn-features", **size)))
+    added = run_cli(
+        "curator",
+        *("network", "add", "drawn", str(network), "--dir", str(local.folder.root), "--json"),
+        *("--architecture", "cnn-features", "--origin", "a test", "--declare-public"),
+    )
+    assert added.returncode == 0, added.stderr
+    sha256 = json.loads(added.stdout)["sha256"]
+    own = {"network": "drawn", "network_sha256": sha256, "architecture": "cnn-features"}
+    more = {"num_features": 24, "moment_width": 24, "max_size": 2000, "refinements": []}
+    parameters = PARAMETERS | own | more | {"noise_multiplier": 1.0, "moment_noise_multiplier": 1.0}
+    with local.connect() as barrier:
+        with pytest.raises(MalformedRequest, match="curator network list"):
+            barrier.open_run(
+                "digits",
+                "feature-statistics",
+                parameters | {"network_sha256": "0" * 64},
+                num_steps=1,
+            )
+        assert barrier.budget("digits").spent == 0
+        run = barrier.open_run("digits", "feature-statistics", parameters, num_steps=5)
+        other = tmp_path / "other"
+        other.write_bytes(network.read_bytes() + b" ")
+        with pytest.raises(EmbeddingError):
+            download(barrier, run.run_id, out, network=other)
+        download(barrier, run.run_id, out, network=network)
+        theirs = run.gradient(*batch())
+        run.close()
+    said = json.loads(run.certificate)["statement"]["run"]["parameters"]
+    assert (said["network"], said["network_sha256"]) == ("drawn", sha256)
+    assert said["network_declared"] == "no-private-record-trained-it"
+    assert local.curator.ledger.run(run.run_id).parameters_json == canonical(parameters)
+    ours = EmbeddingObjective(load_embedding(out)).gradient(*batch())
+    torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-6)
+    digits = load_digits()
+    images = (digits.images * (255 / 16)).astype(np.uint8)
+    np.savez(tmp_path / "digits.npz", images=images, labels=digits.target)
+    classified = run_cli(
+        "analyst",
+        *("embedding", "classify", str(out), "--test", str(tmp_path / "digits.npz"), "--json"),
+    )
+    assert classified.returncode == 0, classified.stderr
+    assert json.loads(classified.stdout)["accuracy"] > 0.5  # by chance a tenth

@@ -62,6 +62,7 @@ FAULTS = {  # all of them were played
     "dp-merf-ae": Fault(),
     "dp-merf-ae-training": Fault(),
     "dp-swd-features": Fault(canary="crowd", trials=1500, delta=0.06),
+    "feature-statistics": Fault(),
     "g-pate": Fault(),
     "g-pate-votes": Fault(trials=300),
     "gs-wgan-decoupled": Fault(canary="crowd", trials=700, delta=0.06),

@@ -221,7 +221,7 @@ def test_every_key_is_documented_and_had_an_option_of_its_own() -> None:
     for name in (
         *("dp-sinkhorn-digits", "dp-cgan-mnist", "dp-swd-mnist", "gs-wgan-decoupled-mnist"),
         "dp-cgan-adaptive-digits",
-        *("adversarial-dp-sinkhorn-mnist", "g-pate-mnist", "pate-gan-mnist"),
+        *("adversarial-dp-sinkhorn-mnist", "g-pate-mnist", "pate-gan-mnist", "statistics-mnist"),
     ):
         stated["mechanism"].update(recipe_to_dict(load_recipe(name))["mechanism"])
     for section in ("mechanism", "generator"):

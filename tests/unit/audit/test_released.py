@@ -21,7 +21,7 @@ from curator.divergences.autoencoder import on_grid
 from curator.divergences.dp_critic import CriticVector, adam_step
 from curator.privacy.noise import NoiseSource
 
-NAMES = ("dp-merf-ae", "dp-merf-ae-training")
+NAMES = ("dp-merf-ae", "dp-merf-ae-training", "feature-statistics")
 
 
 def answer(target: Target, canary: str, more: bool, noise: NoiseSource) -> np.ndarray:

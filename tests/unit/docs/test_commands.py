@@ -22,6 +22,7 @@ READ_ONLY = {
     "how-to/several-curators.md": "needs two curators: tests/e2e/test_federation.py has them",
     "how-to/teach-on-synthetic-images.md": "trains two stages: tests/e2e/test_teacher.py does",
     "how-to/train-in-stages.md": "trains three stages: tests/e2e/test_chain.py does",
+    "how-to/use-a-public-network.md": "needs a network: tests/e2e/test_download.py draws one",
     "reference/exit-codes.md": "writes into a home directory: tests/unit/cli prints the same",
 }
 """Pages whose commands are matched against the commands only, and which test does the rest."""

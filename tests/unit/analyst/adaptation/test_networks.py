@@ -18,7 +18,7 @@ from analyst.adaptation.networks import (
 )
 from analyst.adaptation.recipe import adaptation_from_dict
 from analyst.generators.generator import ImageShape
-from curator.divergences import feature_nets
+from curator.divergences import architectures
 from curator.divergences.feature_nets import (
     LARGEST_WEIGHT,
     ROW_RADIUS,
@@ -50,7 +50,7 @@ def curators(architecture: Architecture) -> FeatureShape:
 
 
 def test_both_sides_know_the_same_names() -> None:
-    assert get_args(Architecture) == get_args(feature_nets.Architecture)
+    assert get_args(Architecture) == get_args(architectures.Architecture)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -13,18 +13,28 @@ from curator.divergences import feature_nets
 from curator.divergences.feature_nets import (
     ACTIVATION_STEP,
     LARGEST_ACTIVATION,
+    LARGEST_PUBLIC_SUM,
+    LARGEST_PUBLIC_WEIGHT,
     LARGEST_WEIGHT,
     MAX_FEATURES,
     ROW_RADIUS,
     WEIGHT_STEP,
     FeatureShape,
+    check_public_weights,
     feature_rows,
+    image_features,
 )
 from curator.privacy.batches import LARGEST_LEVEL
 from curator.sanitizer.directions import largest_entry
 
 EXACT = 2**53
 ARCHITECTURES = ("lenet-features", "mlp-features", "cnn-features")
+TRUNKS: dict[str, tuple[int, ...]] = {
+    "vgg16": (64, 128, 256, 512, 512),
+    "resnet-18": (64, 128, 256, 512),
+    "resnet-50": (256, 512, 1024, 2048),
+    "efficientnet-lite0": (16, 24, 40, 80, 112, 192, 320, 1280),
+}
 
 
 def shape(architecture: Any = "lenet-features", **changes: Any) -> FeatureShape:
@@ -59,6 +69,10 @@ def test_no_sum_of_products_can_be_inexact() -> None:
     bias = heavy * max(LARGEST_LEVEL, round(1 / ACTIVATION_STEP))
     assert feature_nets._MAX_FAN_IN * heavy * active + bias <= EXACT
     assert feature_nets._MAX_PIXELS * heavy * LARGEST_LEVEL + bias <= EXACT
+    most = round(LARGEST_PUBLIC_SUM / WEIGHT_STEP)
+    bias = round(LARGEST_PUBLIC_WEIGHT / WEIGHT_STEP / ACTIVATION_STEP)
+    assert most * active + bias <= EXACT
+    assert feature_nets._MAX_PIXELS * active <= EXACT  # averages over all places
 
 
 def test_every_row_has_an_exact_projection() -> None:
@@ -114,8 +128,86 @@ def test_work_is_counted() -> None:
     lenet, mlp, cnn = shape(), shape("mlp-features"), shape("cnn-features")
     assert mlp.multiplications == mlp.num_parameters == 256 * 54 + 256 + 5 * 256 + 5
     assert lenet.num_parameters == sum(math.prod(size) for size in lenet.sizes.values())
-    assert lenet.multiplications == 54 * 25 * 6 + 54 * 25 * 6 * 16 // 4 + 5 * 2 * 16
-    assert cnn.multiplications == 54 * 9 * 32 + 54 * 9 * 32 * 64 // 4 + 5 * 2 * 64
+    assert lenet.multiplications == 54 * 25 * 6 + 12 * 25 * 6 * 16 + 5 * 2 * 16
+    assert cnn.multiplications == 54 * 9 * 32 + 12 * 9 * 32 * 64 + 5 * 2 * 64
+
+
+def trunk(architecture: Any, **changes: Any) -> FeatureShape:
+    stages = {"stages": (1, len(TRUNKS[architecture]))}
+    return shape(
+        architecture, **({"num_features": 0, "height": 17, "width": 16} | stages | changes)
+    )
+
+
+def trunk_weights(of: FeatureShape) -> dict[str, Tensor]:
+    """Return weights that keep the size of what they are multiplied with."""
+    generator = torch.Generator().manual_seed(3)
+    made = {}
+    for name, size in of.sizes.items():
+        drawn = torch.randn(size, generator=generator)
+        made[name] = 0.1 * drawn if len(size) == 1 else drawn * math.prod(size[1:]) ** -0.5
+    return made
+
+
+@pytest.mark.parametrize("architecture", TRUNKS)
+def test_a_trunk_s_row_does_not_know_its_companions(
+    architecture: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    channels = TRUNKS[architecture]
+    cells = 2 if max(channels) < 1000 else 1
+    of = trunk(architecture, cells=cells)
+    given, some = trunk_weights(of), levels(of, 4)
+    check_public_weights(given)
+    rows = feature_rows(of, given, some, 4.0)
+    channels = TRUNKS[architecture]
+    assert rows.shape == (4, cells**2 * (channels[0] + channels[-1]))
+    assert of.part_widths == (cells**2 * channels[0], cells**2 * channels[-1])
+    assert bool((rows == rows.trunc()).all())
+    assert torch.equal(feature_rows(of, given, some[[2, 0]], 4.0), rows[[2, 0]])
+    monkeypatch.setattr(feature_nets, "_CHUNK_ENTRIES", 1)
+    assert torch.equal(feature_rows(of, given, some, 4.0), rows)
+    images = some.double() * (2 / 255) - 1
+    found = image_features(of, {name: one.double() for name, one in given.items()}, images)
+    expected = rows * (4.0 / ROW_RADIUS)
+    torch.testing.assert_close(found, expected, rtol=0.02, atol=0.02)
+    assert float(expected[:, cells**2 * channels[0] :].std()) > 0.02
+
+
+def test_grey_images_are_seen_three_times_and_pixels_may_be_repeated() -> None:
+    of = trunk("efficientnet-lite0", height=8, width=8, enlarged=2, stages=(2,))
+    given, some = trunk_weights(of), levels(of, 2)
+    rows = feature_rows(of, given, some, 4.0)
+    large = some.reshape(2, 1, 8, 8).repeat_interleave(2, 2).repeat_interleave(2, 3)
+    coloured = trunk("efficientnet-lite0", channels=3, height=16, width=16, stages=(2,))
+    three = large.expand(-1, 3, -1, -1).flatten(1)
+    assert torch.equal(feature_rows(coloured, given, three, 4.0), rows)
+
+
+def test_public_weights_whose_sums_might_be_inexact_are_refused() -> None:
+    weights_at_the_bound = {"a.weight": torch.full((2, 64), LARGEST_PUBLIC_SUM / 64)}
+    check_public_weights(weights_at_the_bound)
+    with pytest.raises(ValueError, match="weights of one output"):
+        check_public_weights({"a.weight": torch.full((2, 65), LARGEST_PUBLIC_SUM / 64)})
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"stages": ()}, "stages must be some of 1 to 5"),
+        ({"stages": (6,)}, "stages must be some of 1 to 5"),
+        ({"stages": (2, 1)}, "in their order"),
+        ({"num_features": 3}, "num_features must be 0"),
+        ({"height": 15}, "at least 16x16"),
+        ({"channels": 2}, "1 or 3 channels"),
+        ({"cells": 5}, "cells"),
+        ({"enlarged": 17}, "enlarged"),
+        ({"height": 512, "width": 513}, "too large"),
+        ({"stages": (4, 5), "cells": 3}, "at most 4096 features"),
+    ],
+)
+def test_trunks_that_do_not_fit_are_refused(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        trunk("vgg16", **changes)
 
 
 @pytest.mark.parametrize(

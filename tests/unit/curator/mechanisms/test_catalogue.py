@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -16,13 +17,15 @@ from curator.mechanisms.catalogue import (
     parse_mechanism,
 )
 from tests.contract.small_parameters import SPACE, small_parameters
+from tests.fakes import networks
 from tests.unit.curator.mechanisms import test_dp_cgan, test_mean_embedding
 
 PARAMETERS = {kind.name: small_parameters(kind) for kind in MECHANISMS}
 GOOD = json.dumps(test_mean_embedding.PARAMETERS)
 
 
-def test_names_open_their_mechanisms() -> None:
+def test_names_open_their_mechanisms(tmp_path: Path) -> None:
+    networks.offer(tmp_path)
     assert mechanism_names() == tuple(sorted(PARAMETERS))
     for kind in MECHANISMS:
         opened = parse_mechanism(kind.name, json.dumps(PARAMETERS[kind.name]), SPACE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import pytest
 import torch
@@ -14,6 +13,8 @@ from curator.privacy.private import Private
 from curator.privacy.release import LatticeBlock
 from curator.sanitizer.lattice import lattice_radius
 from curator.sanitizer.summed import (
+    FeatureRows,
+    KeptRows,
     _certified_units,
     _squared_integers,
     release_class_sums,
@@ -46,7 +47,7 @@ def unit_rows(levels_MD: Tensor) -> Tensor:
 
 
 def sums(
-    batches: list[Private[RecordBatch]], rows: Callable[[Tensor], Tensor] = unit_rows
+    batches: list[Private[RecordBatch]], rows: FeatureRows | KeptRows = unit_rows
 ) -> list[list[int]]:
     (block,) = release_class_sums(
         batches, rows, num_features=WIDTH, num_classes=2, noise_multiplier=Z, noise=NoNoise()
@@ -218,3 +219,22 @@ def test_the_certificate_of_a_unit_does_not_overflow() -> None:
     squares = _squared_integers(huge, 6_600_000)
     assert not bool(_certified_units(squares, unit_of, 1, 6_600_000).any())
     assert bool(_certified_units(squares * 0, unit_of, 1, 1).all())
+
+
+def test_rows_that_were_made_before_are_summed_like_levels() -> None:
+    batches = [batch([0, 1, 4], [0, 1, 1]), batch([2], [0])]
+    kept = [one.unseal().levels_MD + 3 for one in batches]
+    made = KeptRows(rows_of=lambda rows: unit_rows(rows - 3), kept=kept)
+    assert sums(batches, made) == sums(batches)
+    assert repr(made) == "KeptRows(<sealed>)"
+
+
+@pytest.mark.parametrize("labels", [[0, 0, 1], [1, 0, 1]])
+def test_all_classes_together_are_one_row_of_the_same_bound(labels: list[int]) -> None:
+    made = KeptRows(rows_of=unit_rows, together=True)
+    assert sums([batch([0, 1, 4], labels)], made) == [[RADIUS, 2 * RADIUS, 0]]
+    assert sums([batch([0, 1, 4], [0, 7, -1])], made) == [[RADIUS, 0, 0]]
+    alike = batch([0, 0, 0], labels, units=[0, 0, 0])
+    ((along, *rest),) = sums([alike], made)
+    assert 0.999 * RADIUS < along <= RADIUS
+    assert rest == [0, 0]
