@@ -113,7 +113,8 @@ class FeatureStatisticsSpec(Specification):
         """Return the bytes of the records and of their rows, of the network and of the release."""
         shape = features_of(self, space)
         width = sum(shape.part_widths) + 1
-        kept = self.kept_rows * (space.dimension + _RECORD_BYTES + _KEPT_BYTES * width)
+        levels = space.dimension * space.level_bytes
+        kept = self.kept_rows * (levels + _RECORD_BYTES + _KEPT_BYTES * width)
         return kept + rows_bytes(1, shape.num_parameters + _num_released(self, width, space))
 
 
