@@ -5,8 +5,11 @@ It may be done while a curator serves: runs look for their network when they ope
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +25,7 @@ from curator.mechanisms.public_networks import (
     NetworkCard,
     card_file,
     checked_weights,
+    read_card,
     weights_file,
 )
 from curator.system.bounded_file import read_bounded
@@ -53,7 +57,8 @@ def add_network(folder: Path, new: NewNetwork, source: Path) -> tuple[NetworkCar
         source: Its weights, in the safetensors layout.
 
     Returns:
-        Its card, and whether it was not there before.
+        Its card, and whether something was written: a network that was there before is mended
+        where a file of it is gone or was changed.
 
     Raises:
         NetworkProblem: If the name is taken, or the weights are not those of the architecture.
@@ -78,18 +83,46 @@ def add_network(folder: Path, new: NewNetwork, source: Path) -> tuple[NetworkCar
         origin=new.origin,
     )
     text = card.model_dump_json(indent=1).encode() + b"\n"
-    place = card_file(folder, new.name)
-    if place.exists():
-        if place.read_bytes() != text:
+    place, weights = card_file(folder, new.name), weights_file(folder, new.name)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    with _alone(folder):
+        if _is_another(place, weights, card):
             msg = f"there is another network '{new.name}': runs rely on it, so choose another name"
             raise NetworkProblem(msg)
-        return card, False
-    folder.mkdir(mode=0o700, exist_ok=True)
-    with new_file(weights_file(folder, new.name), replace=True) as partial:
-        partial.write_bytes(data)
-    with new_file(place, replace=False) as partial:  # last: a network without a card is none
-        partial.write_bytes(text)
-    return card, True
+        changed = False
+        # last the card: a network without one is none
+        for file, content in ((weights, data), (place, text)):
+            if not file.exists() or file.read_bytes() != content:
+                changed = True
+                with new_file(file, replace=True) as partial:
+                    partial.write_bytes(content)
+    return card, changed
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Let two commands add networks one after the other.
+
+    Yields:
+        Nothing.
+    """
+    with (folder / ".lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _is_another(place: Path, weights: Path, card: NetworkCard) -> bool:
+    """Return whether there is a network of this name that is not this one.
+
+    A card that cannot be read says nothing; then the weights decide, if there are any.
+    """
+    if not place.exists():
+        return False
+    try:
+        return read_card(place.parent, card.name) != card
+    except ValueError:
+        found = weights.read_bytes() if weights.exists() else b""
+        return bool(found) and hashlib.sha256(found).hexdigest() != card.sha256
 
 
 def _sizes(data: bytes, architecture: PublicArchitecture) -> dict[str, tuple[int, ...]]:
@@ -118,5 +151,8 @@ def _sizes(data: bytes, architecture: PublicArchitecture) -> dict[str, tuple[int
         own = {}
     if own.keys() != like.sizes.keys():
         detail = f"weights: expected safetensors with tensors named {', '.join(like.sizes)}"
+        raise MalformedRequest(detail)
+    if any(0 in size for size in own.values()):
+        detail = "weights: a tensor has no numbers"
         raise MalformedRequest(detail)
     return {name: own[name] for name in like.sizes}

@@ -10,6 +10,7 @@ import typer
 
 from curator.cli.command import Dir, Task, UsageProblem, command, opened
 from curator.cli.options import Group, argument, flag, option
+from curator.cli.screen import say
 
 app = typer.Typer(name="network", cls=Group, help="Add and list public networks.")
 
@@ -81,7 +82,7 @@ def add(
     task.screen.tell(
         f"{name} is {made.architecture} with sha256 {made.sha256}"
         if is_new
-        else f"{name} was added before: nothing was changed",
+        else f"{name} was added before, and is whole: nothing was changed",
         "analysts need the same file, this name and this digest",
     )
     task.screen.answer(made.model_dump() | {"changed": is_new})
@@ -92,9 +93,11 @@ def list_all(task: Task, *, folder: Dir) -> None:
     """List public networks, with the digests of their files."""
     from curator.mechanisms.public_networks import network_cards
 
-    cards = network_cards(opened(folder).networks)
+    cards, problems = network_cards(opened(folder).networks)
+    for problem in problems:
+        say(f"warning: {problem}")
     for card in cards:
         task.screen.show(f"{card.name}: {card.architecture}, {card.origin}", f"  {card.sha256}")
-    if not cards:
+    if not cards and not problems:
         task.screen.show("no networks; add one with 'curator network add'")
     task.screen.answer([card.model_dump() for card in cards])

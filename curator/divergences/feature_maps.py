@@ -28,6 +28,7 @@ from torch.nn.functional import normalize
 
 from curator.divergences.device import compute_device
 from curator.divergences.feature_nets import (
+    LARGEST_ENTRY,
     ROW_RADIUS,
     FeatureShape,
     feature_rows,
@@ -40,6 +41,7 @@ ROW_UNITS: Final = (1 << 15) - 1
 """What a norm of 1 is in rows of integers of a network's features: they fit int16."""
 
 _FEATURE_STEP: Final = 2.0**-10
+_LARGEST_FEATURE: Final = LARGEST_ENTRY * _FEATURE_STEP
 _MARGIN: Final = 1 - 2.0**-30  # keeps rounding inside the ball
 
 
@@ -204,7 +206,8 @@ class NetworkFeatures:
     def rows(self, images_ND: Tensor) -> Tensor:
         """Return rows of public images."""
         weights = {name: one.to(images_ND) for name, one in self.weights.items()}
-        parts = self._parts(image_features(self.shape, weights, images_ND))
+        features_NR = image_features(self.shape, weights, images_ND)
+        parts = self._parts(features_NR.clamp(-_LARGEST_FEATURE, _LARGEST_FEATURE))
         return torch.cat([normalize(part, dim=1) for part in parts], dim=1) / math.sqrt(len(parts))
 
     @property

@@ -51,7 +51,7 @@ _MAX_FAN_IN: Final = 1 << 13  # 2^18 2^21 2^13 = 2^52 leaves room for a bias
 _MAX_PIXELS: Final = 1 << 18
 _MAX_PARAMETERS: Final = 1 << 22
 _MAX_PUBLIC_PARAMETERS: Final = 1 << 25
-_LARGEST_ENTRY: Final = 8 * ROW_RADIUS  # of a row; longer ones are clipped anyway
+LARGEST_ENTRY: Final = 8 * ROW_RADIUS  # of a row; longer ones are clipped anyway
 _CHUNK_ENTRIES: Final = 1 << 22
 _LIMITS: Final[Mapping[Rectifier, tuple[float, float]]] = {
     "none": (-LARGEST_ACTIVATION, LARGEST_ACTIVATION),
@@ -198,6 +198,12 @@ class FeatureShape:
         return max([*wide, *tall, *(size[0] for size in self.sizes.values())])
 
     @property
+    def num_activations(self) -> int:
+        """Numbers of all maps of one record, and of what linear layers make of them."""
+        linear = [size[0] for size in self.sizes.values() if len(size) == 1]
+        return sum(one.outputs * high * wide for one, high, wide in self._places()) + sum(linear)
+
+    @property
     def _flattened(self) -> int:
         """Numbers of the maps that linear layers begin with."""
         places = list(self._places())
@@ -277,7 +283,7 @@ def _rows(
     layers = _Layers(whole, shape, 1.0 / shape.max_level, is_exact=True)
     values_MF = torch.cat(layers.features(centred_MP), dim=1)
     rows_MF = torch.trunc(values_MF * (ROW_RADIUS / clip_norm))
-    return rows_MF.clamp(-_LARGEST_ENTRY, _LARGEST_ENTRY)
+    return rows_MF.clamp(-LARGEST_ENTRY, LARGEST_ENTRY)
 
 
 @final

@@ -54,6 +54,9 @@ from curator.sanitizer.summed import KeptRows, release_class_sums
 
 _MAX_WORK: Final = 1 << 43  # multiplications for the features of all records: an hour
 _MAX_STEP_WORK: Final = 1 << 36  # the same of a step's images
+_MAX_STEP_VALUES: Final = 1 << 27  # kept for the slopes of all rows of a step: 512 MiB
+_KEPT_OF_A_MAP: Final = 4  # before and after a bias, a bound and a sum
+_MAX_PRODUCTS: Final = 1 << 27  # of all rows of a batch: 1 GiB
 _MAX_RELEASED_VALUES: Final = 1 << 22
 _MAX_REFINEMENTS: Final = 3
 _KEPT_BYTES: Final = 2  # of a number of a row
@@ -180,9 +183,11 @@ class FeatureStatistics(ReleasedOnceMechanism):
 
     @property
     def any_rows(self) -> range:
-        """See `Mechanism`: as many as there is time for."""
-        most = _MAX_STEP_WORK // self._features.shape.multiplications
-        return range(1, min(MAX_ROWS, max(1, most)) + 1)
+        """See `Mechanism`: as many as there are time and memory for."""
+        shape = self._features.shape
+        in_time = _MAX_STEP_WORK // shape.multiplications
+        in_memory = _MAX_STEP_VALUES // (_KEPT_OF_A_MAP * shape.num_activations)
+        return range(1, min(MAX_ROWS, max(1, min(in_time, in_memory))) + 1)
 
     def setup_event(self) -> PrivacyEvent:
         """Return the cost of everything that is released.
@@ -368,10 +373,15 @@ def _check_work(spec: FeatureStatisticsSpec, shape: FeatureShape, space: ImageSp
     """
     width = sum(shape.part_widths) + 1
     work = spec.kept_rows * shape.multiplications
+    _, rows_of_batch = shape_of_pass(spec.max_size, spec.max_records_per_unit)
     refuse_beyond(
         {
             "moment_width: more directions than features": (spec.moment_width, width - 1),
             "max_size, architecture, enlarged: too much work for all records": (work, _MAX_WORK),
+            "max_records_per_unit, moment_width: too many products for a batch": (
+                rows_of_batch * _num_products(spec.moment_width),
+                _MAX_PRODUCTS,
+            ),
             "stages, cells, moment_width: too many numbers for the classes of this data set": (
                 _num_released(spec, width, space),
                 _MAX_RELEASED_VALUES,

@@ -34,6 +34,10 @@ _GONE: Final = "network: its file is gone or was changed; the steward has to add
 _chosen: dict[str, Path] = {}
 
 
+class CardProblem(ValueError):
+    """A network's card cannot be read; the text says what to do."""
+
+
 class NetworkCard(BaseModel):
     """What the steward says of a network."""
 
@@ -65,13 +69,15 @@ def choose_networks(folder: Path) -> None:
     _chosen["folder"] = folder
 
 
-def network_cards(folder: Path) -> list[NetworkCard]:
-    """Return the cards of all networks in a folder, by name.
-
-    Raises:
-        ValueError: If a card is damaged.
-    """
-    return [_card(folder, one.stem) for one in sorted(folder.glob("*.json"))]
+def network_cards(folder: Path) -> tuple[list[NetworkCard], list[str]]:
+    """Return the cards of all networks in a folder, by name, and what is wrong with others."""
+    cards, problems = [], []
+    for file in sorted(folder.glob("*.json")):
+        try:
+            cards.append(read_card(folder, file.stem))
+        except CardProblem as problem:
+            problems.append(str(problem))
+    return cards, problems
 
 
 def read_network(
@@ -93,8 +99,8 @@ def read_network(
     """
     folder = _chosen.get("folder")
     try:
-        card = None if folder is None else _card(folder, name)
-    except (OSError, ValueError, TooLarge):
+        card = None if folder is None else read_card(folder, name)
+    except (OSError, CardProblem):
         card = None
     if folder is None or card is None or card.sha256 != sha256:
         detail = (
@@ -157,23 +163,24 @@ def checked_weights(data: bytes, sizes: Mapping[str, tuple[int, ...]]) -> dict[s
     return weights
 
 
-def _card(folder: Path, name: str) -> NetworkCard:
+def read_card(folder: Path, name: str) -> NetworkCard:
     """Return the card of a network.
 
     Raises:
-        ValueError: If it is damaged, or of another network.
+        CardProblem: If it is damaged, or of another network.
         FileNotFoundError: If there is none.
     """
     if re.fullmatch(NETWORK_NAME, name) is None:
-        msg = f"{name!r} is no name of a network"
-        raise ValueError(msg)
-    text = read_bounded(card_file(folder, name), _CARD_BYTES, "a network's card")
+        msg = f"{name!r} is no name of a network: remove its file"
+        raise CardProblem(msg)
+    again = "add the network again, of the same file and with the same words"
     try:
+        text = read_bounded(card_file(folder, name), _CARD_BYTES, "a network's card")
         card = NetworkCard.model_validate_json(text)
-    except ValidationError:
-        msg = f"{card_file(folder, name)} is damaged: add the network again"
-        raise ValueError(msg) from None
+    except (ValidationError, TooLarge):
+        msg = f"{card_file(folder, name)} is damaged: {again}"
+        raise CardProblem(msg) from None
     if card.name != name:
-        msg = f"{card_file(folder, name)} is of another network: add the network again"
-        raise ValueError(msg)
+        msg = f"{card_file(folder, name)} is of another network: {again}"
+        raise CardProblem(msg)
     return card

@@ -48,6 +48,12 @@ class Conversion:
         if self.window is not None and not (all(map(isfinite, self.window)) and self.window[1] > 1):
             msg = "--window needs a centre and a width above 1, such as 40,400"
             raise ValueError(msg)
+        if self.sixteen_bit == "scale" and self.white > _BYTE_WHITE:
+            msg = (
+                "--sixteen-bit scale makes 8 bits: with --max-level above 255 give "
+                "--sixteen-bit keep, or --window CENTRE,WIDTH"
+            )
+            raise ValueError(msg)
         if self.shape is None:
             if self.resize != "none":
                 msg = f"--resize {self.resize} needs --image-shape"
@@ -185,9 +191,10 @@ def _depth_step(opened: OpenedImage, conversion: Conversion) -> Iterator[Step]:
     elif conversion.window is not None:
         yield _windowed(conversion), ""
     elif conversion.sixteen_bit == "refuse":
+        scale = "--sixteen-bit scale (65535 becomes 255), or "
         why = (
-            "16-bit grey: add --sixteen-bit scale (65535 becomes 255), or --sixteen-bit keep or "
-            "--window CENTRE,WIDTH with --max-level, or save it with 8 bits"
+            f"16-bit grey: add {'' if conversion.white > _BYTE_WHITE else scale}"
+            "--sixteen-bit keep or --window CENTRE,WIDTH with --max-level, or save it with 8 bits"
         )
         yield "", why
     elif conversion.sixteen_bit == "scale":

@@ -37,6 +37,8 @@ _TAGS: Final = (
     *("RescaleSlope", "RescaleIntercept", "ModalityLUTSequence", "BurnedInAnnotation"),
 )
 _PERSON: Final = "PatientID"
+_DEFLATED: Final = b"1.2.840.10008.1.2.1.99"
+_BEGINNING: Final = 1 << 12  # where a file says its transfer syntax
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -80,7 +82,11 @@ def read_dicom(data: bytes, *, most_pixels: int, with_person: bool) -> DicomImag
     except ImportError:
         msg = "a DICOM image: pip install 'weir-dp[dicom]', or save it as PNG with 16 bits"
         raise ImageRefused(msg) from None
-    logging.getLogger("pydicom").disabled = True  # it would repeat what headers hold
+    logger = logging.getLogger("pydicom")  # it would repeat what headers hold
+    logger.disabled = True
+    logger.setLevel(logging.CRITICAL + 1)  # of those below it, too
+    if _DEFLATED in data[:_BEGINNING]:  # would be inflated as a whole before it can be refused
+        raise ImageRefused(_no_decoder("Deflated Explicit VR Little Endian"))
     config.settings.reading_validation_mode = config.IGNORE
     tags = [*_TAGS, _PERSON] if with_person else [*_TAGS]
     header = dcmread(io.BytesIO(data), specific_tags=tags)
@@ -91,7 +97,10 @@ def read_dicom(data: bytes, *, most_pixels: int, with_person: bool) -> DicomImag
         msg = f"more than {most_pixels // 1_000_000} megapixels: save a smaller copy"
         raise ImageRefused(msg)
     slope, intercept = (_number(header, name) for name in ("RescaleSlope", "RescaleIntercept"))
-    has_slope = slope is not None and intercept is not None
+    has_slope = slope is not None
+    if has_slope != (intercept is not None):
+        msg = "DICOM with one of RescaleSlope and RescaleIntercept: save it with both, or neither"
+        raise ImageRefused(msg)
     levels = _levels(header, rows, columns, bits)
     return DicomImage(
         values=levels * np.float64(slope or 1.0) + np.float64(intercept or 0.0),
@@ -111,14 +120,17 @@ def _check_syntax(header: Dataset) -> None:
     syntax = header.file_meta.TransferSyntaxUID
     if syntax not in _UNCOMPRESSED:
         name = syntax.name if syntax.name != syntax else "a private transfer syntax"
-        msg = (
-            f"DICOM in {name}, for which there is no decoder here: save it uncompressed, such as "
-            "with 'gdcmconv --raw'"
-        )
-        raise ImageRefused(msg)
+        raise ImageRefused(_no_decoder(name))
     if "PixelData" not in header:
         msg = "a DICOM file without an image: remove it"
         raise ImageRefused(msg)
+
+
+def _no_decoder(name: str) -> str:
+    return (
+        f"DICOM in {name}, for which there is no decoder here: save it uncompressed, such as "
+        "with 'gdcmconv --raw'"
+    )
 
 
 def _mode(header: Dataset) -> str:

@@ -22,8 +22,10 @@ def add(folder: Path, name: str, *more: str) -> int:
 
 
 def test_a_network_is_declared_added_and_listed(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    folder = tmp_path
+    assert main(["init", str(folder / "weir"), "--quiet"]) == 0
     at, sha256 = ["--dir", str(folder / "weir")], digest(weights_of(tiny_shape()))
     assert main(["network", "list", *at]) == 0
     assert "no networks; add one with 'curator network add'" in capsys.readouterr().out

@@ -30,8 +30,36 @@ def test_a_network_is_its_bytes_and_a_card(tmp_path: Path) -> None:
     assert is_new
     assert card.sha256 == digest(data)
     assert (folder / "tiny.safetensors").read_bytes() == data
-    assert network_cards(folder) == [card]
+    assert network_cards(folder) == ([card], [])
     assert add_network(folder, NEW, source(tmp_path, data)) == (card, False)
+
+
+@pytest.mark.parametrize("kind", ["gone", "cut", "card", "both"])
+def test_what_was_damaged_is_mended_by_adding_it_again(tmp_path: Path, kind: str) -> None:
+    data, folder = weights_of(tiny_shape()), tmp_path / "networks"
+    card, _ = add_network(folder, NEW, source(tmp_path, data))
+    weights, place = folder / "tiny.safetensors", folder / "tiny.json"
+    if kind in {"gone", "both"}:
+        weights.unlink()
+    if kind == "cut":
+        weights.write_bytes(data[:-4])
+    if kind in {"card", "both"}:
+        place.write_text("{")
+        cards, (problem,) = network_cards(folder)
+        assert not cards
+        assert "is damaged: add the network again" in problem
+    assert add_network(folder, NEW, source(tmp_path, data)) == (card, True)
+    assert network_cards(folder) == ([card], [])
+    assert digest(weights.read_bytes()) == card.sha256
+
+
+def test_a_damaged_card_lets_no_other_weights_in(tmp_path: Path) -> None:
+    folder = tmp_path / "networks"
+    card, _ = add_network(folder, NEW, source(tmp_path, weights_of(tiny_shape())))
+    (folder / "tiny.json").write_text("{")
+    with pytest.raises(NetworkProblem, match="choose another name"):
+        add_network(folder, NEW, source(tmp_path, weights_of(tiny_shape(), seed=1)))
+    assert digest((folder / "tiny.safetensors").read_bytes()) == card.sha256
 
 
 def test_a_name_stands_for_one_network(tmp_path: Path) -> None:
@@ -39,7 +67,7 @@ def test_a_name_stands_for_one_network(tmp_path: Path) -> None:
     card, _ = add_network(folder, NEW, source(tmp_path, weights_of(tiny_shape())))
     with pytest.raises(NetworkProblem, match="choose another name"):
         add_network(folder, NEW, source(tmp_path, weights_of(tiny_shape(), seed=1)))
-    assert network_cards(folder) == [card]
+    assert network_cards(folder) == ([card], [])
     assert digest((folder / "tiny.safetensors").read_bytes()) == card.sha256
 
 

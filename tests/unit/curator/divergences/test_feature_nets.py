@@ -76,7 +76,7 @@ def test_no_sum_of_products_can_be_inexact() -> None:
 
 
 def test_every_row_has_an_exact_projection() -> None:
-    assert EXACT // largest_entry() >= MAX_FEATURES * feature_nets._LARGEST_ENTRY
+    assert EXACT // largest_entry() >= MAX_FEATURES * feature_nets.LARGEST_ENTRY
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

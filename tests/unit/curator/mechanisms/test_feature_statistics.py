@@ -16,8 +16,9 @@ from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.events.none import NoEvent
 from curator.divergences.feature_maps import ROW_UNITS
 from curator.errors import MalformedRequest
+from curator.mechanisms import feature_statistics
 from curator.mechanisms.feature_statistics import FeatureStatistics
-from curator.privacy.batches import RecordBatch, Samples
+from curator.privacy.batches import PASS_ROWS, RecordBatch, Samples
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.sanitizer.outer import RIGHT_RADIUS
@@ -210,6 +211,19 @@ def test_what_does_not_fit_is_refused_before_a_charge(changes: dict[str, Any], w
     with pytest.raises(MalformedRequest) as refused:
         mechanism(**changes)
     assert words in str(refused.value.detail)
+
+
+def test_steps_and_batches_that_would_take_the_memory_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    subject = mechanism()
+    of_a_row = feature_statistics._KEPT_OF_A_MAP * subject._features.shape.num_activations
+    assert of_a_row > 4 * SPACE.dimension
+    monkeypatch.setattr(feature_statistics, "_MAX_STEP_VALUES", 7 * of_a_row)
+    assert subject.any_rows == range(1, 8)
+    monkeypatch.setattr(feature_statistics, "_MAX_PRODUCTS", 2 * PASS_ROWS)
+    with pytest.raises(MalformedRequest, match="too many products for a batch"):
+        mechanism(max_records_per_unit=8)
 
 
 @pytest.mark.parametrize(

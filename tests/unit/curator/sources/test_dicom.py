@@ -10,7 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pydicom.uid import ExplicitVRBigEndian, ImplicitVRLittleEndian, RLELossless
+from pydicom.uid import (
+    DeflatedExplicitVRLittleEndian,
+    ExplicitVRBigEndian,
+    ImplicitVRLittleEndian,
+    RLELossless,
+)
 
 from curator.cli import ExitCode, main
 from curator.data.store import open_store
@@ -88,6 +93,11 @@ def test_a_slope_that_is_assumed_is_said(tmp_path: Path, slope: tuple[float, flo
     ("changes", "words"),
     [
         ({"syntax": RLELossless}, "DICOM in RLE Lossless, for which there is no decoder"),
+        (
+            {"syntax": DeflatedExplicitVRLittleEndian},
+            "DICOM in Deflated Explicit VR Little Endian, for which",
+        ),
+        ({"slope": None, "RescaleIntercept": -1000}, "with one of RescaleSlope and"),
         ({"syntax": ExplicitVRBigEndian}, "DICOM in Explicit VR Big Endian"),
         ({"syntax": "1.2.826.0.1.3680043.99"}, "DICOM in a private transfer syntax"),
         ({"HighBit": 12}, "not the low bits of 8 or 16"),
@@ -262,3 +272,9 @@ def test_a_public_test_set_is_written_with_eight_bits(scans: Path) -> None:
         assert file["images"].dtype == np.uint8
         expected = [np.rint(values(seed=number) * (255 / 4095)) for number in (0, 2, 4, 1, 3, 5)]
         assert np.array_equal(file["images"][:, 0], expected)
+
+
+def test_scaling_to_8_bits_and_deep_levels_exclude_each_other() -> None:
+    with pytest.raises(ValueError, match=r"scale makes 8 bits: .* keep, or --window"):
+        Conversion(sixteen_bit="scale", max_level=4095)
+    assert Conversion(sixteen_bit="scale", max_level=255).white == 255
