@@ -63,8 +63,8 @@ class GeneratedMeans:
         """
         means_KR = self._means_KR = self._means_KR.to(sums_KR)
         steps_K1 = self._steps_K1 = self._steps_K1.to(sums_KR)
-        first = min(1.0, 1 / _FIRST_WINDOW)
-        last = min(first, 1 / self._window)
+        last = 1 / self._window
+        first = max(last, 1 / _FIRST_WINDOW)  # a shorter window is as short all the time
         fresh = last + (first - last) * half_cosine(self._share)
         fresh_K1 = torch.clamp_min(1 / (steps_K1 + 1), fresh)
         is_there_K1 = sizes_K1 > 0

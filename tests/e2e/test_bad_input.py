@@ -240,7 +240,7 @@ class TestReachingTheCurator:
             *("analyst", "budget", "--curator", target),
             *("--credentials", str(credentials(folder, "alice"))),
         )
-        assert time.monotonic() - started < 120  # it gives up; a busy machine takes longer
+        assert time.monotonic() - started < 40
         assert done.returncode not in {0, 1}
         assert "No curator answers" in done.stderr
         assert "firewall" in done.stderr

@@ -212,6 +212,16 @@ def test_the_past_makes_gradients_of_one_generator_alike() -> None:
     assert float(known) < 0.1 * float(plain)
 
 
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_a_short_window_is_as_short_all_the_time(share: float) -> None:
+    """Of two steps' rows, 1 and then 0, the mean keeps what is older by one step of a window."""
+    past = GeneratedMeans(1, 1, window=1.25)
+    past.reached(share)
+    for value in (1.0, 0.0):
+        past.others(torch.full((1, 1), 2 * value), torch.full((1, 1), 2.0))
+    assert float(past.tensors()["past.means"]) == pytest.approx(1 - 1 / 1.25)
+
+
 @pytest.mark.parametrize("broken", ["past.means", "past.steps"])
 def test_a_memory_of_another_size_is_refused(broken: str) -> None:
     past = GeneratedMeans(3, 4, window=5.0)
