@@ -14,13 +14,15 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Protocol, final
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from analyst.embedding.orthogonal import OrthogonalFrequencies
 from analyst.embedding.scattering import num_coefficients, scattering
+from analyst.errors import EmbeddingError
 from analyst.generators.generator import ImageShape
 
 FeatureMap = Callable[[Tensor], Tensor]
@@ -60,7 +62,9 @@ def fourier_parts(parameters: Mapping[str, Any], shape: ImageShape) -> list[Four
         )
         return [FourierPart(transform=_themselves, features=codes, share=1.0)]
     seed, name = parameters["feature_seed"], parameters["feature_map"]
-    share = {"rff": 0.0, "scattering-rff": 1.0, "mix": parameters["scattering_share"]}[name]
+    is_mixed, is_of_scattering = name.startswith("mix"), name.startswith("scattering")
+    share = parameters["scattering_share"] if is_mixed else float(is_of_scattering)
+    are_orthogonal = name.endswith("sorf")
     parts: list[FourierPart] = []
     if share > 0:
         waves = FourierFeatures(
@@ -69,6 +73,7 @@ def fourier_parts(parameters: Mapping[str, Any], shape: ImageShape) -> list[Four
             parameters["scattering_bandwidths"],
             seed=seed,
             stream=_SCATTERING_STREAM,
+            are_orthogonal=are_orthogonal,
         )
         parts.append(FourierPart(transform=scattering, features=waves, share=share))
     if share < 1:
@@ -78,6 +83,7 @@ def fourier_parts(parameters: Mapping[str, Any], shape: ImageShape) -> list[Four
             parameters["bandwidths"],
             seed=seed,
             stream=0,
+            are_orthogonal=are_orthogonal,
         )
         parts.append(FourierPart(transform=_pixels, features=pixels, share=1 - share))
     return parts
@@ -129,9 +135,41 @@ def draw_normals(seed: int, stream: int, num_rows: int, dimension: int) -> Tenso
     return torch.from_numpy(rounded.astype(np.float32).reshape(num_rows, dimension))
 
 
+class Frequencies(Protocol):
+    """Directions of features, divided by their bandwidths."""
+
+    def products(self, inputs_ND: Tensor) -> Tensor:
+        """Return phases [N, F] in the dtype of the inputs; differentiable."""
+        ...
+
+    @property
+    def number(self) -> int:
+        """F."""
+        ...
+
+
+@final
+class GaussianFrequencies:
+    """Independent Gaussian numbers, in a matrix."""
+
+    def __init__(self, matrix_DF: Tensor) -> None:
+        """Keep them."""
+        self.matrix_DF = matrix_DF
+
+    @property
+    def number(self) -> int:
+        """F."""
+        return self.matrix_DF.shape[1]
+
+    def products(self, inputs_ND: Tensor) -> Tensor:
+        """Return phases [N, F]."""
+        self.matrix_DF = self.matrix_DF.to(inputs_ND.device)
+        return inputs_ND @ self.matrix_DF.to(inputs_ND.dtype)
+
+
 @final
 class FourierFeatures:
-    """Cosines and sines at Gaussian frequencies, an equal share of them for each bandwidth."""
+    """Cosines and sines at random frequencies, an equal share of them for each bandwidth."""
 
     def __init__(
         self,
@@ -141,6 +179,7 @@ class FourierFeatures:
         *,
         seed: int,
         stream: int,
+        are_orthogonal: bool = False,
     ) -> None:
         """Draw the frequencies.
 
@@ -150,16 +189,20 @@ class FourierFeatures:
             bandwidths: Kernel scales in units of the inputs.
             seed: Public seed.
             stream: Of the first bandwidth; the others follow.
+            are_orthogonal: Whether they are structured orthogonal ones, all of one stream.
         """
         share = num_features // (2 * len(bandwidths))
-        self.frequencies_DF = torch.cat(
-            [
+        self.frequencies: Frequencies
+        if are_orthogonal:
+            inverse_F = torch.repeat_interleave(1 / torch.tensor(bandwidths), share)
+            self.frequencies = OrthogonalFrequencies(dimension, inverse_F, seed=seed, stream=stream)
+        else:
+            parts = [
                 draw_normals(seed, stream + index, share, dimension).T / bandwidth
                 for index, bandwidth in enumerate(bandwidths)
-            ],
-            dim=1,
-        ).contiguous()
-        self._amplitude = 1 / math.sqrt(self.frequencies_DF.shape[1])
+            ]
+            self.frequencies = GaussianFrequencies(torch.cat(parts, dim=1).contiguous())
+        self._amplitude = 1 / math.sqrt(self.frequencies.number)
 
     def every(self, num_turns: int, turn: int) -> tuple[FourierFeatures, Tensor]:
         """Return every n-th of the frequencies, and the places of their features among all.
@@ -170,18 +213,24 @@ class FourierFeatures:
 
         Returns:
             Features of squared norm 1 / `num_turns`, up to a rest of the division.
+
+        Raises:
+            EmbeddingError: If the frequencies have products only together.
         """
-        num_frequencies = self.frequencies_DF.shape[1]
-        cosines = torch.arange(turn, num_frequencies, num_turns)
+        if not isinstance(self.frequencies, GaussianFrequencies):
+            message = (
+                "training.turns is of Gaussian frequencies; orthogonal ones are quick together"
+            )
+            raise EmbeddingError(message, "Train with --set training.turns=1.")
+        cosines = torch.arange(turn, self.frequencies.number, num_turns)
         chosen = copy(self)
-        chosen.frequencies_DF = self.frequencies_DF[:, cosines].contiguous()
-        return chosen, torch.cat((cosines, num_frequencies + cosines))
+        matrix_DF = self.frequencies.matrix_DF[:, cosines].contiguous()
+        chosen.frequencies = GaussianFrequencies(matrix_DF)
+        return chosen, torch.cat((cosines, self.frequencies.number + cosines))
 
     def __call__(self, inputs_ND: Tensor) -> Tensor:
         """Return features [N, 2F] of norm 1; differentiable."""
-        if self.frequencies_DF.device != inputs_ND.device:
-            self.frequencies_DF = self.frequencies_DF.to(inputs_ND.device)
-        phases_NF = inputs_ND @ self.frequencies_DF.to(inputs_ND.dtype)
+        phases_NF = self.frequencies.products(inputs_ND)
         rows_N2F: Tensor = _Waves.apply(phases_NF, self._amplitude)  # type: ignore[no-untyped-call]
         return rows_N2F
 

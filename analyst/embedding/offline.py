@@ -86,7 +86,7 @@ def _turn(
         features, places_of_part = part.features.every(num_turns, turn)
         chosen.append(replace(part, features=features, share=part.share * num_turns))
         places.append(before + places_of_part)
-        before += 2 * part.features.frequencies_DF.shape[1]
+        before += 2 * part.features.frequencies.number
     return joined(chosen), means_KR[:, torch.cat(places)] * math.sqrt(num_turns)
 
 

@@ -220,11 +220,11 @@ def _check_feature_map(stated: Mapping[str, Any]) -> None:
         ValueError: If it does not.
     """
     name = stated["feature_map"]
-    if (name != "scattering-rff") != (stated["num_features"] > 0):
-        msg = "num_features belongs to the feature maps rff and mix"
+    if name.startswith("scattering") == (stated["num_features"] > 0):
+        msg = "num_features belongs to the feature maps of pixels: rff, mix, sorf and mix-sorf"
         raise ValueError(msg)
-    if (name != "rff") != (stated["num_scattering_features"] > 0):
-        msg = "num_scattering_features belongs to the feature maps scattering-rff and mix"
+    if name.startswith(("scattering", "mix")) != (stated["num_scattering_features"] > 0):
+        msg = "num_scattering_features belongs to the feature maps of scattering, and mixed ones"
         raise ValueError(msg)
 
 

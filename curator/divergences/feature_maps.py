@@ -3,6 +3,7 @@
 rff             random Fourier features of the pixels
 scattering-rff  random Fourier features of the scattering coefficients
 mix             both side by side, their squared norms in public shares
+                (sorf in the place of rff, mix-sorf: with structured orthogonal frequencies)
 network         what a public network says, each part of it scaled to an equal share of the norm
 
 Each map has two faces: rows of private records in exact integer arithmetic, and rows of public

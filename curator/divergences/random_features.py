@@ -6,6 +6,9 @@ floating point breaks that. Here frequencies are integers on a public grid and w
 an exact float64 integer, in any order. What follows (one multiplication, a reduction to a turn, a
 table of cosines) is elementwise.
 
+Gaussian frequencies are drawn one by one; structured orthogonal ones, of which a product takes
+D log D instead of D F operations, are in `orthogonal_frequencies`.
+
 Shape legend: N samples, M records, D inputs, F frequencies, 2F features (cosines, then sines).
 """
 
@@ -15,12 +18,13 @@ import functools
 import hashlib
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Protocol, final
 
 import numpy as np
 import torch
 
 from curator.divergences.device import compute_device
+from curator.divergences.orthogonal_frequencies import orthogonal_frequencies
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -71,10 +75,54 @@ def _cosine_table(device: torch.device) -> Tensor:
     return torch.tensor(cosines, dtype=torch.float64, device=device)
 
 
+class Frequencies(Protocol):
+    """Public directions, each of integers times one public unit."""
+
+    @property
+    def unit(self) -> float:
+        """What the integer 1 stands for."""
+        ...
+
+    @property
+    def num_frequencies(self) -> int:
+        """Number F of directions."""
+        ...
+
+    def exact_products(self, integers_MD: Tensor) -> Tensor:
+        """Return float64 integers (M, F) of float64 integers, exact."""
+        ...
+
+    def products(self, inputs_ND: Tensor) -> Tensor:
+        """Return products (N, F) in the dtype of the inputs; differentiable."""
+        ...
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class GaussianFrequencies:
+    """Independent standard normal numbers on a grid."""
+
+    normals_DF: Tensor  # float32 integers, exact
+    unit: float = FREQUENCY_GRID
+
+    @property
+    def num_frequencies(self) -> int:
+        """Number F of directions."""
+        return self.normals_DF.shape[1]
+
+    def exact_products(self, integers_MD: Tensor) -> Tensor:
+        """Return float64 integers (M, F): see `fourier_features` for why they are exact."""
+        return integers_MD @ self.normals_DF.to(torch.float64)
+
+    def products(self, inputs_ND: Tensor) -> Tensor:
+        """Return products (N, F) in the dtype of the inputs."""
+        return inputs_ND @ self.normals_DF.to(inputs_ND.dtype)
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class FourierFeatures:
-    """Cosines and sines at Gaussian frequencies of one or several bandwidths; |phi| = 1.
+    """Cosines and sines at random frequencies of one or several bandwidths; |phi| = 1.
 
     The kernel is the mean over the bandwidths b of exp(-|u - v|^2 / (2 b^2)).
 
@@ -82,13 +130,13 @@ class FourierFeatures:
         [rahimi:07]; [harder:21], section 3.
     """
 
-    normals_DF: Tensor  # float32 integers, exact
+    frequencies: Frequencies
     inverse_bandwidths_F: Tensor  # float64
 
     @property
     def num_features(self) -> int:
         """Width 2F of a feature row."""
-        return 2 * self.normals_DF.shape[1]
+        return 2 * self.frequencies.num_frequencies
 
     def exact_rows(self, integers_MD: Tensor, unit: float) -> Tensor:
         """Return the features of integer inputs, each row a function of its own integers alone.
@@ -104,7 +152,7 @@ class FourierFeatures:
             Bit for bit, row i depends on row i of the integers only: no sensitivity is lost to
             rounding.
         """
-        sums_MF = integers_MD @ self.normals_DF.to(torch.float64)  # exact: see `fourier_features`
+        sums_MF = self.frequencies.exact_products(integers_MD)
         scales_F = self._scales() * (unit / (2 * math.pi))
         table = _cosine_table(sums_MF.device) * self._amplitude
         rows_M2F = sums_MF.new_empty((sums_MF.shape[0], self.num_features))
@@ -125,16 +173,16 @@ class FourierFeatures:
         Returns:
             Rows (N, 2F) in the dtype of the inputs.
         """
-        products_NF = inputs_ND @ self.normals_DF.to(inputs_ND.dtype)
+        products_NF = self.frequencies.products(inputs_ND)
         phases_NF = products_NF * self._scales().to(inputs_ND.dtype)
         return torch.cat((phases_NF.cos(), phases_NF.sin()), dim=1) * self._amplitude
 
     @property
     def _amplitude(self) -> float:
-        return _MARGIN / math.sqrt(self.normals_DF.shape[1])
+        return _MARGIN / math.sqrt(self.frequencies.num_frequencies)
 
     def _scales(self) -> Tensor:
-        return self.inverse_bandwidths_F * FREQUENCY_GRID
+        return self.inverse_bandwidths_F * self.frequencies.unit
 
 
 @functools.lru_cache(maxsize=4)  # a run is planned, opened and resumed with the same ones
@@ -147,7 +195,7 @@ def fourier_features(
     seed: int,
     first_stream: int = 0,
 ) -> FourierFeatures:
-    """Draw the public frequencies.
+    """Draw public Gaussian frequencies.
 
     Args:
         dimension: Inputs in a row, D.
@@ -163,10 +211,7 @@ def fourier_features(
     Raises:
         ValueError: If the features cannot be shared equally, or sums of products could be inexact.
     """
-    share, rest = divmod(num_features, 2 * len(bandwidths))
-    if rest or share < 1:
-        msg = "num_features must be a positive multiple of twice the number of bandwidths"
-        raise ValueError(msg)
+    share = _share(num_features, bandwidths)
     if dimension * _LARGEST_NORMAL * largest_input > _EXACT:
         msg = "too many inputs for exact sums"
         raise ValueError(msg)
@@ -175,9 +220,64 @@ def fourier_features(
         for index in range(len(bandwidths))
     ]
     normals_DF = torch.from_numpy(np.concatenate(parts, axis=1).astype(np.float32))
+    frequencies = GaussianFrequencies(normals_DF=normals_DF.contiguous().to(compute_device()))
+    return _features(frequencies, bandwidths)
+
+
+@functools.lru_cache(maxsize=4)
+def orthogonal_features(
+    *,
+    dimension: int,
+    largest_input: float,
+    num_features: int,
+    bandwidths: tuple[float, ...],
+    seed: int,
+    first_stream: int = 0,
+) -> FourierFeatures:
+    """Draw public frequencies that are orthogonal to each other: `orthogonal_frequencies`.
+
+    Args:
+        dimension: As for `fourier_features`.
+        largest_input: As for `fourier_features`.
+        num_features: As for `fourier_features`.
+        bandwidths: As for `fourier_features`; they share the directions of one stream.
+        seed: Public seed.
+        first_stream: The stream.
+
+    Returns:
+        The feature map, on the device that the curator computes on.
+
+    Raises:
+        ValueError: As `fourier_features`.
+    """
+    _share(num_features, bandwidths)
+    frequencies = orthogonal_frequencies(
+        dimension=dimension,
+        largest_input=largest_input,
+        num_frequencies=num_features // 2,
+        seed=seed,
+        stream=first_stream,
+    )
+    return _features(frequencies, bandwidths)
+
+
+def _share(num_features: int, bandwidths: tuple[float, ...]) -> int:
+    """Return how many frequencies a bandwidth has.
+
+    Raises:
+        ValueError: If they cannot be shared equally.
+    """
+    share, rest = divmod(num_features, 2 * len(bandwidths))
+    if rest or share < 1:
+        msg = "num_features must be a positive multiple of twice the number of bandwidths"
+        raise ValueError(msg)
+    return share
+
+
+def _features(frequencies: Frequencies, bandwidths: tuple[float, ...]) -> FourierFeatures:
+    share = frequencies.num_frequencies // len(bandwidths)
     inverse = [1 / bandwidth for bandwidth in bandwidths for _ in range(share)]
-    device = compute_device()
     return FourierFeatures(
-        normals_DF=normals_DF.contiguous().to(device),
-        inverse_bandwidths_F=torch.tensor(inverse, dtype=torch.float64, device=device),
+        frequencies=frequencies,
+        inverse_bandwidths_F=torch.tensor(inverse, dtype=torch.float64, device=compute_device()),
     )

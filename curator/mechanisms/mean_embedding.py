@@ -22,7 +22,11 @@ from curator.divergences.feature_maps import (
     ScatteringFeatures,
     class_gradients,
 )
-from curator.divergences.random_features import FourierFeatures, fourier_features
+from curator.divergences.orthogonal_frequencies import num_signs
+from curator.divergences.random_features import (
+    fourier_features,
+    orthogonal_features,
+)
 from curator.divergences.scattering import LARGEST_COEFFICIENT, Scattering
 from curator.errors import MalformedRequest
 from curator.mechanisms.base import ReleasedOnceMechanism
@@ -44,6 +48,7 @@ _MAPS_PER_PIXEL = 16  # of the largest tensor of a scattering
 _MAX_FREQUENCY_VALUES = 1 << 26  # 256 MiB in float32
 _MAX_RELEASED_VALUES = 1 << 22
 _MAX_COEFFICIENTS = 1 << 17  # sums with frequencies stay exact
+_MAX_ORTHOGONAL_PIXELS = 1 << 18  # the same
 _LARGEST_LEVEL = 2.0**16  # above every |2 v - max_level|
 _SCATTERING_STREAM = 32  # after those of the pixels: their bandwidths are at most as many
 
@@ -54,6 +59,8 @@ NumFeatures = Annotated[int, Field(ge=0, le=MAX_ROWS)]
 class MeanEmbeddingSpec(Specification):
     """Public parameters of one mean-embedding run.
 
+    A `feature_map` with `sorf` in its name has structured orthogonal frequencies in the place of
+    Gaussian ones: the same kernel from products that take a fraction of the time.
     `num_features` are shared equally among `bandwidths` (pixels in [-1, 1]) and
     `num_scattering_features` among `scattering_bandwidths` (units of scattering coefficients of
     pixels in [0, 1]); each map of `feature_map` has some, and no other. `scattering_share` is the
@@ -61,7 +68,9 @@ class MeanEmbeddingSpec(Specification):
     below the features so that counts are noised too.
     """
 
-    feature_map: Literal["rff", "scattering-rff", "mix"] = "rff"
+    feature_map: Literal["rff", "scattering-rff", "mix", "sorf", "scattering-sorf", "mix-sorf"] = (
+        "rff"
+    )
     num_features: NumFeatures
     bandwidths: Bandwidths
     num_scattering_features: NumFeatures = 0
@@ -71,15 +80,21 @@ class MeanEmbeddingSpec(Specification):
     count_scale: Annotated[float, Field(ge=1e-3, le=10)]
 
     @property
+    def are_orthogonal(self) -> bool:
+        """Whether frequencies are structured orthogonal ones."""
+        return self.feature_map.endswith("sorf")
+
+    @property
     def width(self) -> int:
         """Number of features of the map."""
         return self.num_features + self.num_scattering_features
 
     @model_validator(mode="after")
     def _check_shares(self) -> Self:
-        pixels = (self.feature_map != "scattering-rff", "", self.num_features, self.bandwidths)
+        is_of_scattering = self.feature_map.startswith("scattering")
+        pixels = (not is_of_scattering, "", self.num_features, self.bandwidths)
         scattering = (
-            self.feature_map != "rff",
+            is_of_scattering or self.feature_map.startswith("mix"),
             "scattering_",
             self.num_scattering_features,
             self.scattering_bandwidths,
@@ -202,17 +217,26 @@ def feature_map(spec: MeanEmbeddingSpec, space: ImageSpace) -> FeatureMap:
         _num_frequency_values(spec, space) > _MAX_FREQUENCY_VALUES
         or (spec.width + 1) * space.num_classes > _MAX_RELEASED_VALUES
         or (spec.num_scattering_features and scattering.num_coefficients > _MAX_COEFFICIENTS)
+        or (spec.are_orthogonal and space.dimension > _MAX_ORTHOGONAL_PIXELS)
     ):
         detail = "num_features: too many for images and classes of this data set"
         raise MalformedRequest(detail)
+    draw = orthogonal_features if spec.are_orthogonal else fourier_features
     parts: list[FeatureMap] = []
     if spec.num_scattering_features:
-        fourier = _scattering_frequencies(spec, scattering.num_coefficients)
+        fourier = draw(
+            dimension=scattering.num_coefficients,
+            largest_input=LARGEST_COEFFICIENT,
+            num_features=spec.num_scattering_features,
+            bandwidths=tuple(spec.scattering_bandwidths),
+            seed=spec.feature_seed,
+            first_stream=_SCATTERING_STREAM,
+        )
         parts.append(
             ScatteringFeatures(fourier=fourier, scattering=scattering, max_level=space.max_level)
         )
     if spec.num_features:
-        fourier = fourier_features(
+        fourier = draw(
             dimension=space.dimension,
             largest_input=_LARGEST_LEVEL,
             num_features=spec.num_features,
@@ -230,17 +254,10 @@ def _scattering(space: ImageSpace) -> Scattering:
 
 
 def _num_frequency_values(spec: MeanEmbeddingSpec, space: ImageSpace) -> int:
-    values = spec.num_features * space.dimension
-    values += spec.num_scattering_features * _scattering(space).num_coefficients
-    return values // 2
-
-
-def _scattering_frequencies(spec: MeanEmbeddingSpec, num_coefficients: int) -> FourierFeatures:
-    return fourier_features(
-        dimension=num_coefficients,
-        largest_input=LARGEST_COEFFICIENT,
-        num_features=spec.num_scattering_features,
-        bandwidths=tuple(spec.scattering_bandwidths),
-        seed=spec.feature_seed,
-        first_stream=_SCATTERING_STREAM,
+    pairs = (
+        (spec.num_features // 2, space.dimension),
+        (spec.num_scattering_features // 2, _scattering(space).num_coefficients),
     )
+    if spec.are_orthogonal:
+        return sum(num_signs(number, dimension) for number, dimension in pairs)
+    return sum(number * dimension for number, dimension in pairs)

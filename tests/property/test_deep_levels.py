@@ -157,8 +157,9 @@ def test_a_record_moves_projections_by_its_own_alone(white: int, origin: str) ->
         PIXELS,
         {"feature_map": "scattering-rff", "num_features": 0, "bandwidths": []} | WAVES,
         {"feature_map": "mix", "scattering_share": 0.7} | PIXELS | WAVES,
+        {"feature_map": "mix-sorf", "scattering_share": 0.7} | PIXELS | WAVES,
     ],
-    ids=["rff", "scattering-rff", "mix"],
+    ids=["rff", "scattering-rff", "mix", "mix-sorf"],
 )
 def test_embedding_sums_move_by_one_row_whoever_its_companions_are(
     white: int, chosen: dict[str, Any]
@@ -175,13 +176,17 @@ def test_embedding_sums_move_by_one_row_whoever_its_companions_are(
     assert not torch.equal(rows[2], rows[3])  # one level apart everywhere
 
 
-def test_sums_of_the_largest_images_at_the_deepest_levels_are_exact() -> None:
-    """What `fourier_features` is told is above every centred level, and 2^20 pixels are allowed."""
+@pytest.mark.parametrize(("feature_map", "side"), [("rff", 1 << 10), ("sorf", 1 << 9)])
+def test_sums_of_the_largest_images_at_the_deepest_levels_are_exact(
+    feature_map: str, side: int
+) -> None:
+    """What frequencies are told is above every centred level; so many pixels are allowed."""
     from curator.mechanisms import mean_embedding as module
 
     assert module._LARGEST_LEVEL > 65_535
-    largest = replace(space(65_535), height=1 << 10, width=1 << 10)
+    largest = replace(space(65_535), height=side, width=side)
     spec = MeanEmbeddingSpec(
+        feature_map=feature_map,
         num_features=2,
         bandwidths=[1.0],
         feature_seed=1,

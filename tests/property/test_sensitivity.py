@@ -38,6 +38,7 @@ maps = st.sampled_from(
         PIXELS,
         {"feature_map": "scattering-rff", "num_features": 0, "bandwidths": []} | WAVES,
         {"feature_map": "mix", "scattering_share": 0.7} | PIXELS | WAVES,
+        {"feature_map": "mix-sorf", "scattering_share": 0.7} | PIXELS | WAVES,
     ]
 )
 

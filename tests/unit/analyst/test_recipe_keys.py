@@ -41,7 +41,8 @@ def test_a_key_has_type_range_default_and_sentence() -> None:
         is_required=True,
         sentence="noise std / sensitivity (z)",
     )
-    assert keys["mechanism.feature_map"].range == "rff | scattering-rff | mix"
+    maps = "rff | scattering-rff | mix | sorf | scattering-sorf | mix-sorf"
+    assert keys["mechanism.feature_map"].range == maps
     assert keys["mechanism.feature_map"].default == "rff"
     assert keys["mechanism.feature_seed"].range == "at least 0, below 2^63"
     bandwidths = keys["mechanism.bandwidths"]

@@ -86,7 +86,7 @@ def test_streams_of_two_maps_under_one_seed_differ() -> None:
         )
         for stream in (0, 32)
     )
-    assert (first.normals_DF != second.normals_DF).any()
+    assert (first.frequencies.normals_DF != second.frequencies.normals_DF).any()
 
 
 @pytest.mark.parametrize("num_features", [0, 8, 25])

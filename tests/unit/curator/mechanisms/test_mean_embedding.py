@@ -48,6 +48,8 @@ MIX: dict[str, Any] = SCATTERING | {
     "num_features": 24,
     "bandwidths": [1.0, 2.0],
 }
+SORF: dict[str, Any] = PARAMETERS | {"feature_map": "sorf"}
+MIX_SORF: dict[str, Any] = MIX | {"feature_map": "mix-sorf"}
 
 
 def mechanism(**changes: object) -> MeanEmbedding:
@@ -150,7 +152,7 @@ def test_samples_that_do_not_fit_are_refused() -> None:
     mechanism().check_samples(samples(torch.zeros(4, 6)))
 
 
-@pytest.mark.parametrize("chosen", [PARAMETERS, SCATTERING, MIX])
+@pytest.mark.parametrize("chosen", [PARAMETERS, SCATTERING, MIX, SORF, MIX_SORF])
 def test_every_map_releases_rows_of_norm_one(chosen: dict[str, Any]) -> None:
     subject = mechanism(**chosen)
     values = release_values(subject.setup([batch(1, 1, 3)], SilentNoise()))
@@ -160,7 +162,7 @@ def test_every_map_releases_rows_of_norm_one(chosen: dict[str, Any]) -> None:
     assert values[0].count_nonzero() == values[2].count_nonzero() == 0
 
 
-@pytest.mark.parametrize("chosen", [SCATTERING, MIX])
+@pytest.mark.parametrize("chosen", [SCATTERING, MIX, SORF, MIX_SORF])
 def test_the_gradient_of_scattering_maps_points_uphill(chosen: dict[str, Any]) -> None:
     subject = mechanism(**chosen | {"noise_multiplier": 0.01})
     sums = released(subject)
@@ -212,6 +214,8 @@ def test_nothing_that_matters_has_a_default(field: str) -> None:
         ("feature_map", "raw"),
         ("feature_map", "mix"),
         ("feature_map", "scattering-rff"),
+        ("feature_map", "mix-sorf"),
+        ("feature_map", "scattering-sorf"),
         ("num_scattering_features", 8),
         ("scattering_bandwidths", [1.0]),
         ("scattering_share", 0.0),
@@ -227,3 +231,5 @@ def test_features_beyond_memory_are_refused() -> None:
     space = ImageSpace(channels=3, height=512, width=512, max_level=255, num_classes=2)
     with pytest.raises(MalformedRequest, match="num_features"):
         MeanEmbedding(MeanEmbeddingSpec(**(PARAMETERS | {"num_features": 2000})), space)
+    with pytest.raises(MalformedRequest, match="num_features"):
+        MeanEmbedding(MeanEmbeddingSpec(**SORF), space)  # sums of more pixels may be inexact

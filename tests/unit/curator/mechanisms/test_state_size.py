@@ -79,9 +79,12 @@ def test_a_state_is_as_large_as_was_said(name: str) -> None:
         assert journal == 0
 
 
-@pytest.mark.parametrize("feature_map", ["rff", "scattering-rff", "mix"])
+@pytest.mark.parametrize(
+    "feature_map", ["rff", "scattering-rff", "mix", "sorf", "scattering-sorf", "mix-sorf"]
+)
 def test_an_embedding_keeps_its_frequencies_and_its_release(feature_map: Any) -> None:
-    pixels, scattering = feature_map != "scattering-rff", feature_map != "rff"
+    pixels = not feature_map.startswith("scattering")
+    scattering = feature_map.startswith(("scattering", "mix"))
     space = ImageSpace(channels=1, height=8, width=8, max_level=16, num_classes=3)
     spec = MeanEmbeddingSpec(
         feature_map=feature_map,
