@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -178,7 +178,7 @@ def test_embedding_sums_move_by_one_row_whoever_its_companions_are(
 
 @pytest.mark.parametrize(("feature_map", "side"), [("rff", 1 << 10), ("sorf", 1 << 9)])
 def test_sums_of_the_largest_images_at_the_deepest_levels_are_exact(
-    feature_map: str, side: int
+    feature_map: Literal["rff", "sorf"], side: int
 ) -> None:
     """What frequencies are told is above every centred level; so many pixels are allowed."""
     from curator.mechanisms import mean_embedding as module
