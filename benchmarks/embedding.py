@@ -5,7 +5,8 @@
 
 The sizes are those of `embedding-mnist-10-cpu`: 100 images of 28 x 28 a training step, batches of
 512 records a release. Before means torch alone, by tiles, and rows of a batch that are looked
-at all at once. Without kymatio its part is left out.
+at all at once; orthogonal means structured orthogonal frequencies in the place of Gaussian ones.
+Without kymatio its part is left out.
 """
 
 from __future__ import annotations
@@ -41,6 +42,10 @@ from curator.sanitizer.entropy import OsEntropy
 _RECIPE = "embedding-mnist-10-cpu"
 _SHAPE = ImageShape(channels=1, height=28, width=28, num_classes=10)
 _IMAGES = 100
+_RECIPE_SETS: dict[str, dict[str, Any]] = {
+    "now": {},
+    "orthogonal": {"mechanism.feature_map": "mix-sorf"},
+}
 
 
 def compare_scattering(repeats: int) -> None:
@@ -69,9 +74,7 @@ def compare_release(repeats: int) -> None:
     Args:
         repeats: Calls of each.
     """
-    parameters = _embedding(load_recipe(_RECIPE)).parameters
-    space = ImageSpace(channels=1, height=28, width=28, max_level=255, num_classes=10)
-    mechanism = MeanEmbedding(MeanEmbeddingSpec(**parameters), space)
+    mechanism, orthogonal = _mechanism(_RECIPE_SETS["now"]), _mechanism(_RECIPE_SETS["orthogonal"])
     generator = torch.Generator().manual_seed(0)
     levels = torch.randint(0, 256, (PASS_ROWS, 784), generator=generator).to(torch.uint8)
     batch = RecordBatch(
@@ -92,7 +95,11 @@ def compare_release(repeats: int) -> None:
                 stack.enter_context(patch(f"{module}._VALUES_AT_ONCE", 1 << 62))
             return now()
 
-    works: dict[str, Work] = {"now": now, "before": before}
+    works: dict[str, Work] = {
+        "now": now,
+        "orthogonal": lambda: orthogonal.setup([Private(batch)], noise),
+        "before": before,
+    }
     _print("release", works, repeats, records=PASS_ROWS, why_plain=curators.why_plain())
 
 
@@ -105,6 +112,8 @@ def compare_training(repeats: int) -> None:
     recipe = load_recipe(_RECIPE)
     embedding = _embedding(recipe)
     run = OfflineRun(embedding, num_steps=1 << 30, next_step=1)
+    other = _embedding(load_recipe(_RECIPE, _RECIPE_SETS["orthogonal"]))
+    orthogonal = OfflineRun(other, num_steps=1 << 30, next_step=1)
     turns = OfflineRun(embedding, num_steps=1 << 30, next_step=1, num_turns=3)
     parts = [
         replace(part, transform=plain_scattering) if part.transform is scattering else part
@@ -127,11 +136,19 @@ def compare_training(repeats: int) -> None:
 
     works: dict[str, Work] = {
         "now": step(run.gradient),
+        "orthogonal": step(orthogonal.gradient),
         "three turns": step(turns.gradient),
         "before": step(lambda images, labels: mmd_gradient(rows_of, means_KR, images, labels)),
         "images and update alone": step(lambda images, _: torch.ones_like(images)),
     }
     _print("training step", works, repeats, why_plain=why_plain())
+
+
+def _mechanism(assignments: dict[str, Any]) -> MeanEmbedding:
+    """Return the curator's side of a recipe with changes."""
+    parameters = _embedding(load_recipe(_RECIPE, assignments)).parameters
+    space = ImageSpace(channels=1, height=28, width=28, max_level=255, num_classes=10)
+    return MeanEmbedding(MeanEmbeddingSpec(**parameters), space)
 
 
 def _embedding(recipe: Recipe) -> SavedEmbedding:
