@@ -3,7 +3,8 @@
 Usage: python scripts/fold_network.py WEIGHTS.pth --architecture efficientnet-lite0 --out FILE
 
 Batch normalisation is folded into the convolutions before it, layers are named by their order, the
-classifier at the end is left out, and images in [-1, 1] are normalised by a layer of their own. It
+classifier at the end is left out, and images in [-1, 1] are normalised by a layer of their own. A
+transformer is known by the names that DINOv2 is published with, or those of Hugging Face. It
 reads files of state dictionaries without executing anything in them (torch's `weights_only`), or
 safetensors. It is for the steward's desk: no server imports it.
 """
@@ -24,10 +25,11 @@ sys.path.insert(0, str(ROOT))
 
 from curator.divergences.architectures import (  # noqa: E402 - a script knows its own tree
     PublicArchitecture,
+    TransformerPlan,
     plan_of,
 )
 
-TRUNKS = ("vgg16", "resnet-18", "resnet-50", "efficientnet-lite0")
+TRUNKS = ("vgg16", "resnet-18", "resnet-50", "efficientnet-lite0", "dinov2-vits14")
 NORMALISATIONS = {
     "torchvision": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
     "half": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
@@ -57,6 +59,10 @@ def fold(
     (mean, spread), made = NORMALISATIONS[normalisation], {}
     made["input.weight"] = (0.5 / torch.tensor(spread)).reshape(3, 1, 1, 1)
     made["input.bias"] = (0.5 - torch.tensor(mean)) / torch.tensor(spread)
+    blocks = plan_of(architecture, 3).transformer
+    if blocks is not None:
+        made |= _renamed(state, blocks, architecture)
+        return {name: value.to(torch.float32).contiguous() for name, value in made.items()}
     names = list(state)
     windows = [name for name in names if name.endswith("weight") and state[name].ndim == 4]
     layers = [layer for layer in plan_of(architecture, 3).layers if layer.name != "input"]
@@ -89,6 +95,83 @@ def _folded(
         factor = scale / (variance + epsilon).sqrt()
         weight, bias = weight * factor.reshape(-1, 1, 1, 1), (bias - mean) * factor + shift
     return weight, bias
+
+
+def _renamed(
+    state: Mapping[str, Tensor], blocks: TransformerPlan, architecture: PublicArchitecture
+) -> dict[str, Tensor]:
+    """Return the weights of a transformer; the image's token has its position in it.
+
+    Raises:
+        ValueError: If it is not of the architecture, or of other names.
+    """
+    if any("register_tokens" in name for name in state):
+        msg = f"{architecture} has no register tokens: take the weights without registers"
+        raise ValueError(msg)
+    is_other = any(name.startswith("encoder.layer.") for name in state)
+    names = _transformer_names(blocks.depth, HUGGING_FACE if is_other else PUBLISHED)
+    missing = [name for parts in names.values() for name in parts if name not in state]
+    if missing:
+        msg = f"{architecture} has a tensor {missing[0]}, and the file has none of that name"
+        raise ValueError(msg)
+    found = {ours: torch.cat([state[one] for one in parts]) for ours, parts in names.items()}
+    image, positions = found.pop("image").flatten(), found.pop("places").flatten(0, -2)
+    made = {"token.weight": image + positions[0], "positions.weight": positions[1:]} | found
+    layer = next(layer for layer in plan_of(architecture, 3).layers if layer.name == "layer0")
+    sizes = blocks.sizes | {"layer0.weight": layer.size, "layer0.bias": layer.size[:1]}
+    for name, size in sizes.items():
+        if tuple(made[name].shape) != size:
+            msg = f"{name} is {tuple(made[name].shape)} in the file, and {size} in {architecture}"
+            raise ValueError(msg)
+    return made
+
+
+PUBLISHED = {
+    "image": ("cls_token",),
+    "places": ("pos_embed",),
+    "layer0": ("patch_embed.proj",),
+    "norm": ("norm",),
+    "block": ("blocks",),
+    "qkv": ("attn.qkv",),
+    "proj": ("attn.proj",),
+    "fc1": ("mlp.fc1",),
+    "fc2": ("mlp.fc2",),
+    "scale1": ("ls1.gamma",),
+    "scale2": ("ls2.gamma",),
+}
+"""Names of torch.hub's weights of DINOv2, and of timm's."""
+
+HUGGING_FACE = {
+    "image": ("embeddings.cls_token",),
+    "places": ("embeddings.position_embeddings",),
+    "layer0": ("embeddings.patch_embeddings.projection",),
+    "norm": ("layernorm",),
+    "block": ("encoder.layer",),
+    "qkv": tuple(f"attention.attention.{part}" for part in ("query", "key", "value")),
+    "proj": ("attention.output.dense",),
+    "fc1": ("mlp.fc1",),
+    "fc2": ("mlp.fc2",),
+    "scale1": ("layer_scale1.lambda1",),
+    "scale2": ("layer_scale2.lambda1",),
+}
+"""Names of the same in the library transformers, which has three layers for one."""
+
+
+def _transformer_names(depth: int, known: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:
+    """Return of which published tensors each one of the curator is made, in their order."""
+    made = {name: list(known[name]) for name in ("image", "places")}
+    for name in ("layer0", "norm"):
+        for part in ("weight", "bias"):
+            made[f"{name}.{part}"] = [f"{known[name][0]}.{part}"]
+    for number in range(depth):
+        at, ours = f"{known['block'][0]}.{number}", f"block{number}"
+        for name in ("scale1", "scale2"):
+            made[f"{ours}.{name}.weight"] = [f"{at}.{known[name][0]}"]
+        for name in ("norm1", "norm2", "qkv", "proj", "fc1", "fc2"):
+            for part in ("weight", "bias"):
+                theirs = known.get(name, (name,))
+                made[f"{ours}.{name}.{part}"] = [f"{at}.{one}.{part}" for one in theirs]
+    return made
 
 
 def main() -> int:
