@@ -7,7 +7,12 @@ python -m benchmarks.statistics make NETWORK --set digits ...  print rows of acc
 own, 28x28x3. Both mechanisms release once, of the same records, at the same epsilon by the ledger's
 rule, and what they release is a classifier at once: of `feature-statistics` that of the class
 Gaussians, of `mean-embedding` the nearest class mean. A row also has what the network knows without
-a private record (`public_head`), where it has a head. Every seed is a draw of the noise.
+a private record (`public_head`), where it has a head.
+
+The records are the first images of the training part. Settings were chosen by the test part, so
+rows are of images that nobody looked at: those of the training part that are no records, of which
+every seed draws its own, beside its own noise. Where all of them are records, rows are of the test
+part and say so (`tested_on`).
 
 --data is the folder with mnist.npz and usps.npz. A published network is folded by
 'python scripts/fold_network.py'.
@@ -16,10 +21,13 @@ a private record (`public_head`), where it has a head. Every seed is a draw of t
 from __future__ import annotations
 
 import argparse
+import datetime as dt
 import json
+import shlex
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,6 +46,7 @@ from analyst.evaluation.image_file import LabelledImages as Images
 from analyst.generators.generator import ImageShape, initialise
 from analyst.recipes import load_recipe
 from benchmarks.papers.data import read_data
+from benchmarks.papers.rows import processor
 from benchmarks.rows import compute_as_the_curator, print_row
 from curator.accounting.cost import event_cost
 from curator.accounting.rule import BudgetRule
@@ -60,12 +69,13 @@ _EPOCHS: Final = 10
 _BATCH: Final = 64
 _INSIDE, _FRAME = 20, 4  # as MNIST's digits lie in their frame
 _HALVINGS: Final = 30
+_INKS: Final = 1  # the seed of the records' colours; settings were chosen on colours of the next
 
 CHOICES: Final[dict[str, dict[str, Any]]] = {
     "cnn-features": {"num_features": _FEATURES, "stages": [], "moment_width": _FEATURES},
     "efficientnet-lite0": {"stages": [4], "cells": 2, "enlarged": 2, "moment_width": 256},
 }
-"""What is asked of each network; chosen by the accuracy that is reported, so rows flatter it."""
+"""What is asked of each network; chosen by the accuracy on the test part."""
 
 
 _KINDS: Final[dict[str, type[FeatureStatistics | MeanEmbedding]]] = {
@@ -125,12 +135,42 @@ def _head_file(network: Path) -> Path:
     return network.with_suffix(".head.safetensors")
 
 
-def read_set(name: str, folder: Path | None, size: int) -> tuple[Images, Images]:
-    """Return private and test images of MNIST, perhaps in colours."""
-    data = read_data("mnist", folder, size=size)
-    if name == "digits":
-        return data.private, data.test
-    return _coloured(data.private, 1), _coloured(data.test, 2)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Split:
+    """Records, and images to test on with a word for which they are."""
+
+    private: Images
+    test: Images
+    tested_on: str
+
+
+def read_set(name: str, folder: Path | None, sizes: tuple[int, int], seed: int) -> _Split:
+    """Return images of MNIST, perhaps in colours.
+
+    Args:
+        name: `digits` or `colours`.
+        folder: Of mnist.npz.
+        sizes: Numbers of records and of images to test on.
+        seed: Which images of the training part are tested on, and in which colours.
+
+    Raises:
+        SystemExit: If so many are not left of the training part, and not none.
+    """
+    size, tests = sizes
+    data = read_data("mnist", folder)
+    private, (rest, labels) = data.private, (data.private.images[size:], data.private.labels[size:])
+    if len(labels):
+        if tests > len(labels):
+            message = f"{len(labels)} images are no records: give --tests of at most that many"
+            raise SystemExit(message)
+        drawn = np.random.default_rng(seed).permutation(len(labels))[:tests]
+        test, tested_on = Images(rest[drawn], labels[drawn]), "training part, no records"
+    else:
+        test, tested_on = Images(data.test.images[:tests], data.test.labels[:tests]), "test part"
+    records = Images(private.images[:size], private.labels[:size])
+    if name == "colours":
+        records, test = _coloured(records, _INKS), _coloured(test, _INKS + 2 + seed)
+    return _Split(private=records, test=test, tested_on=tested_on)
 
 
 def _coloured(images: Images, seed: int) -> Images:
@@ -170,9 +210,10 @@ class _Head(nn.Module):
 class _Trial:
     """Records, test images, and what is asked of them at an epsilon."""
 
-    def __init__(self, given: argparse.Namespace) -> None:
+    def __init__(self, given: argparse.Namespace, seed: int) -> None:
         self._given = given
-        private, test = read_set(given.set, given.data, given.size)
+        split = read_set(given.set, given.data, (given.size, given.tests), seed)
+        private, test, self.tested_on = split.private, split.test, split.tested_on
         _, channels, height, width = private.images.shape
         self.shape = ImageShape(channels=channels, height=height, width=width, num_classes=10)
         self._space = ImageSpace(
@@ -181,8 +222,8 @@ class _Trial:
         self._records = PrivateRecords(
             LabelledImages(levels=private.images, labels=private.labels), given.size
         )
-        pixels = torch.from_numpy(test.images[: given.tests]).float() / 127.5 - 1
-        labels = torch.from_numpy(test.labels[: given.tests])
+        pixels = torch.from_numpy(test.images).float() / 127.5 - 1
+        labels = torch.from_numpy(test.labels)
         self._test = PublicImages(images_NCHW=pixels, labels_N=labels, digest="")
         self._rule = BudgetRule.register(Budget(epsilon=given.epsilon, delta=given.delta))
 
@@ -247,12 +288,12 @@ class _Trial:
 def make_rows(given: argparse.Namespace) -> int:
     """Print a row for each seed and method."""
     compute_as_the_curator(given.threads)
-    trial = _Trial(given)
     told = {"set": given.set, "records": given.size, "delta": given.delta, "tests": given.tests}
-    if given.architecture == "cnn-features" and _head_file(given.network).exists():
-        extractor = build_extractor("cnn-features", trial.shape, _FEATURES)
-        head = trial.accuracy(_Head(given.network, extractor))
-        print_row(**told, method="public_head", epsilon=0.0, accuracy=head)
+    told |= {
+        "command": _command(given),
+        "date": dt.datetime.now(dt.UTC).date().isoformat(),
+        "processor": processor(),
+    }
     with tempfile.TemporaryDirectory() as folder:
         new = NewNetwork(name="network", architecture=given.architecture, origin="a benchmark")
         card, _ = add_network(Path(folder), new, given.network)
@@ -276,13 +317,32 @@ def make_rows(given: argparse.Namespace) -> int:
             "max_records_per_unit": 1,
         } | CHOICES[given.architecture]
         for seed in given.seeds:
+            trial = _Trial(given, seed)
+            of_seed = told | {"seed": seed, "tested_on": trial.tested_on}
+            _print_head(trial, given, of_seed)
             both = ("noise_multiplier", "moment_noise_multiplier")
             ours = trial.run("feature-statistics", statistics, both)
-            print_row(**told, method=f"statistics, {given.architecture}", seed=seed, **ours)
+            print_row(**of_seed, method=f"statistics, {given.architecture}", **ours)
             if not given.alone:
                 theirs = trial.run("mean-embedding", embedding, ("noise_multiplier",))
-                print_row(**told, method="mean embedding", seed=seed, **theirs)
+                print_row(**of_seed, method="mean embedding", **theirs)
     return 0
+
+
+def _print_head(trial: _Trial, given: argparse.Namespace, told: dict[str, Any]) -> None:
+    """Print what the network knows without a private record."""
+    if given.architecture == "cnn-features" and _head_file(given.network).exists():
+        extractor = build_extractor("cnn-features", trial.shape, _FEATURES)
+        head = trial.accuracy(_Head(given.network, extractor))
+        print_row(**told, method="public_head", epsilon=0.0, accuracy=head)
+
+
+def _command(given: argparse.Namespace) -> str:
+    """Return what was typed, without the places of this machine."""
+    places = {str(given.network): "NETWORK", str(given.data): "FOLDER"}
+    return shlex.join(
+        ["python", "-m", "benchmarks.statistics", *(places.get(one, one) for one in sys.argv[1:])]
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -306,7 +366,9 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--epsilon", type=float, default=1.0)
     made.add_argument("--delta", type=float, default=1e-5)
     made.add_argument("--ridge", type=float, default=RIDGE)
-    made.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="draws of the noise")
+    made.add_argument(
+        "--seeds", nargs="+", type=int, default=[0, 1, 2], help="draws of noise and tests"
+    )
     made.add_argument("--threads", type=int, default=1)
     made.add_argument("--alone", action="store_true", help="without the mean embedding")
     made.set_defaults(run=make_rows)

@@ -29,6 +29,7 @@ from torch.nn.functional import (
 )
 
 from analyst.adaptation.networks import Architecture, build_extractor
+from analyst.embedding.vision_transformer import image_tokens
 from analyst.errors import EmbeddingError
 from analyst.generators.generator import ImageShape
 from analyst.os_errors import explain_os_error
@@ -129,13 +130,15 @@ class _Layers:
         name = f"layer{number}"
         return self.named(name, maps, stride=stride, at_end=at_end, by_channel=by_channel)
 
+    def weight(self, name: str) -> Tensor:
+        """Return a weight by its name."""
+        return self._weights[name].to(self._like)
+
     def named(
         self, name: str, maps: Tensor, *, stride: int, at_end: bool, by_channel: bool
     ) -> Tensor:
         """Return the sums of a convolution, bounded."""
-        weight, bias = (
-            self._weights[f"{name}.{part}"].to(self._like) for part in ("weight", "bias")
-        )
+        weight, bias = self.weight(f"{name}.weight"), self.weight(f"{name}.bias")
         side, ends = weight.shape[-1], []
         for size in (maps.shape[3], maps.shape[2]):
             missing = max((math.ceil(size / stride) - 1) * stride + side - size, 0)
@@ -194,9 +197,15 @@ def _efficientnet_lite0(layers: _Layers, maps: Tensor) -> Iterator[Tensor]:
     yield relu6(layers.next(maps))
 
 
+def _dinov2_vits14(layers: _Layers, maps: Tensor) -> Iterator[Tensor]:
+    patches = layers.next(layers.normalised(maps), stride=14, at_end=True)
+    return image_tokens(patches, layers.weight, depth=12, heads=6)
+
+
 _TRUNKS: Final[Mapping[str, Callable[[_Layers, Tensor], Iterator[Tensor]]]] = {
     "vgg16": _vgg16,
     "resnet-18": lambda layers, maps: _resnet(layers, maps, (2, 2, 2, 2), bottleneck=False),
     "resnet-50": lambda layers, maps: _resnet(layers, maps, (3, 4, 6, 3), bottleneck=True),
     "efficientnet-lite0": _efficientnet_lite0,
+    "dinov2-vits14": _dinov2_vits14,
 }

@@ -4,8 +4,8 @@ A network is blocks of convolutions, then perhaps linear layers. Batch normalisa
 the convolutions before a network comes here, and what images are normalised by is a convolution of
 1x1, so that every layer has a weight and a bias and nothing else.
 
-The trunks of vgg16 [simonyan:15], resnet-18 and resnet-50 [he:16] and efficientnet-lite0 [tan:19]
-take three channels; images of one are repeated.
+The trunks of vgg16 [simonyan:15], resnet-18 and resnet-50 [he:16], efficientnet-lite0 [tan:19] and
+dinov2-vits14 [oquab:24] take three channels; images of one are repeated.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ PublicArchitecture = Literal[
     "resnet-18",
     "resnet-50",
     "efficientnet-lite0",
+    "dinov2-vits14",
 ]
 Rectifier = Literal["none", "relu", "relu6"]
 
@@ -71,11 +72,75 @@ class Block:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TransformerPlan:
+    """Blocks of attention in `heads` parts, and of two linear layers with `hidden` numbers between.
+
+    Tokens have `width` numbers: one is the image's, the others are of patches, to which a table of
+    `positions` by `positions` places is added, interpolated to as many as there are.
+    """
+
+    depth: int
+    width: int
+    heads: int
+    hidden: int
+    positions: int
+
+    @property
+    def sizes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of every weight by its name."""
+        width = self.width
+        made: dict[str, tuple[int, ...]] = {
+            "token.weight": (width,),
+            "positions.weight": (self.positions**2, width),
+        }
+        for number in range(self.depth):
+            for part in ("norm1", "norm2", "scale1", "scale2"):
+                made[f"block{number}.{part}.weight"] = (width,)
+            made[f"block{number}.norm1.bias"] = made[f"block{number}.norm2.bias"] = (width,)
+            for part, outputs, inputs in self._linear:
+                made[f"block{number}.{part}.weight"] = outputs, inputs
+                made[f"block{number}.{part}.bias"] = (outputs,)
+        return made | {"norm.weight": (width,), "norm.bias": (width,)}
+
+    @property
+    def scales(self) -> set[str]:
+        """Names of weights that single numbers are multiplied by."""
+        found = {name for name in self.sizes if name.endswith(".weight")}
+        return {name for name in found if ".scale" in name or "norm" in name}
+
+    def multiplications(self, tokens: int) -> int:
+        """Return the multiplications of all blocks for one image."""
+        layers = sum(outputs * inputs for _, outputs, inputs in self._linear)
+        return self.depth * tokens * (layers + 2 * tokens * self.width)
+
+    def activations(self, tokens: int) -> int:
+        """Return the numbers that all blocks make of one image."""
+        of_a_token = sum(outputs for _, outputs, _ in self._linear) + self.hidden + 5 * self.width
+        return self.depth * tokens * (of_a_token + 2 * self.heads * tokens)
+
+    def entries(self, tokens: int) -> int:
+        """Return the numbers of the largest tensor of one image."""
+        return tokens * max(3 * self.width, self.hidden, self.heads * tokens)
+
+    @property
+    def _linear(self) -> tuple[tuple[str, int, int], ...]:
+        """Name, outputs and inputs of the linear layers of a block."""
+        return (
+            ("qkv", 3 * self.width, self.width),
+            ("proj", self.width, self.width),
+            ("fc1", self.hidden, self.width),
+            ("fc2", self.width, self.hidden),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NetworkPlan:
     """Stages of blocks; features are averages of the maps that a stage ends with, or linear.
 
-    `hidden` are the sizes of rectified linear layers on flattened maps, the last of which is
-    followed by the linear layer `features`; None where there is none. `pool` is of the last maps.
+    Where there is a `transformer`, the maps of the only stage are its patches, and the features are
+    its own. `hidden` are the sizes of rectified linear layers on flattened maps, of which the last
+    is followed by the linear layer `features`; None where there is none. `pool` is of the last
+    maps.
     """
 
     channels: int | None
@@ -83,6 +148,7 @@ class NetworkPlan:
     hidden: tuple[int, ...] | None = None
     pool: Literal[1, 2] = 1
     least_side: int = 1
+    transformer: TransformerPlan | None = None
 
     @property
     def layers(self) -> Iterator[Convolution]:
@@ -91,7 +157,9 @@ class NetworkPlan:
 
     @property
     def stage_channels(self) -> tuple[int, ...]:
-        """Channels of the maps that each stage ends with."""
+        """Channels of the maps that each stage ends with, or numbers of a token, by block."""
+        if self.transformer is not None:
+            return (self.transformer.width,) * self.transformer.depth
         return tuple(stage[-1].convolutions[-1].outputs for stage in self.stages)
 
 
@@ -217,9 +285,20 @@ def _efficientnet_lite0() -> NetworkPlan:
     return NetworkPlan(channels=3, stages=tuple(stages), least_side=16)
 
 
+def _dinov2_vits14() -> NetworkPlan:
+    named, blocks = (
+        _Named(),
+        TransformerPlan(depth=12, width=384, heads=6, hidden=1536, positions=37),
+    )
+    patches = named(3, blocks.width, 14, stride=14, is_even=False, rectifier="none")
+    stage = named.normalisation(), Block(convolutions=(patches,))
+    return NetworkPlan(channels=3, stages=(stage,), least_side=14, transformer=blocks)
+
+
 _TRUNKS: Final[dict[str, NetworkPlan]] = {
     "vgg16": _vgg16(),
     "resnet-18": _resnet((2, 2, 2, 2), expansion=1),
     "resnet-50": _resnet((3, 4, 6, 3), expansion=4),
     "efficientnet-lite0": _efficientnet_lite0(),
+    "dinov2-vits14": _dinov2_vits14(),
 }

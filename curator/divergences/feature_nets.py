@@ -31,15 +31,21 @@ from curator.divergences.architectures import (
     Rectifier,
     plan_of,
 )
+from curator.divergences.exact_functions import (
+    LARGEST_ACTIVATION,
+    MAX_TOKENS,
+    SCALE_STEP,
+    WEIGHT_STEP,
+    on_grid,
+    settled,
+)
+from curator.divergences.transformers import Transformer
 
 LARGEST_WEIGHT: Final = 16.0
 LARGEST_PUBLIC_WEIGHT: Final = 1024.0
 LARGEST_PUBLIC_SUM: Final = 2.0**16
 """Bound on the sizes of what one output of a public network is summed of, added up."""
 
-WEIGHT_STEP: Final = 2.0**-14
-ACTIVATION_STEP: Final = 2.0**-12
-LARGEST_ACTIVATION: Final = 512.0
 ROW_RADIUS: Final = 1 << 12
 """The norm to which rows are clipped, in units of their grid."""
 
@@ -70,8 +76,9 @@ class FeatureShape:
     channels; `mlp-features` is a hidden layer of 256 with a rectifier, and a linear layer. They
     have `num_features` outputs. Of the others, the features are averages of the maps that each of
     `stages` ends with, over `cells` by `cells` equal parts of them; they have no `num_features`.
-    Every pixel is repeated `enlarged` times in both directions. Pixels are in [-1, 1], and
-    convolutions are padded with 0.
+    Those of a transformer are the image's token after each of `stages`; `cells` is 1. Every pixel
+    is repeated `enlarged` times in both directions. Pixels are in [-1, 1], and convolutions are
+    padded with 0.
     """
 
     architecture: PublicArchitecture
@@ -105,6 +112,9 @@ class FeatureShape:
         if is_wide or first > _MAX_PARAMETERS:
             msg = f"images are too large for {self.architecture}"
             raise ValueError(msg)
+        if self.plan.transformer is not None and self._tokens > MAX_TOKENS:
+            msg = f"images are too large for {self.architecture}"
+            raise ValueError(msg)
         if self.num_parameters > (_MAX_PARAMETERS if self.has_outputs else _MAX_PUBLIC_PARAMETERS):
             msg = f"num_features: {self.architecture} would have too many weights"
             raise ValueError(msg)
@@ -122,8 +132,16 @@ class FeatureShape:
             if self.stages or (self.cells, self.enlarged) != (1, 1):
                 msg = f"stages must be empty, cells and enlarged 1: {self.architecture} has outputs"
                 raise ValueError(msg)
-            return
-        most = len(self.plan.stages)
+        else:
+            self._check_stages()
+
+    def _check_stages(self) -> None:
+        """Check what is asked of a trunk.
+
+        Raises:
+            ValueError: If it has no such features, or too many.
+        """
+        most = len(self.plan.stage_channels)
         if self.num_features or list(self.stages) != sorted({*self.stages} - {0}):
             msg = f"num_features must be 0, and stages in their order, for {self.architecture}"
             raise ValueError(msg)
@@ -132,6 +150,9 @@ class FeatureShape:
             raise ValueError(msg)
         if not (1 <= self.cells <= MAX_CELLS and 1 <= self.enlarged <= MAX_ENLARGED):
             msg = f"cells must be in 1 to {MAX_CELLS}, and enlarged in 1 to {MAX_ENLARGED}"
+            raise ValueError(msg)
+        if self.plan.transformer is not None and self.cells != 1:
+            msg = f"cells must be 1 for {self.architecture}"
             raise ValueError(msg)
         if sum(self.part_widths) > MAX_PUBLIC_FEATURES:
             msg = f"stages, cells: at most {MAX_PUBLIC_FEATURES} features"
@@ -165,11 +186,12 @@ class FeatureShape:
                 layers["hidden"] = (outputs, inputs)
                 inputs = outputs
             layers["features"] = (self.num_features, inputs)
-        return {
+        made = {
             f"{name}.{part}": of
             for name, size in layers.items()
             for part, of in (("weight", size), ("bias", size[:1]))
         }
+        return made if self.plan.transformer is None else made | self.plan.transformer.sizes
 
     @property
     def num_parameters(self) -> int:
@@ -179,13 +201,12 @@ class FeatureShape:
     @property
     def multiplications(self) -> int:
         """Multiplications for one record: how much work a network is."""
-        sizes = self.sizes
         if not self.plan.stages:
             return self.num_parameters
-        layers = {one.name for one in self.plan.layers}
-        linear = [size for name, size in sizes.items() if name.partition(".")[0] not in layers]
         maps = sum(math.prod(one.size) * height * width for one, height, width in self._places())
-        return maps + sum(math.prod(size) for size in linear if len(size) > 1)
+        if self.plan.transformer is not None:
+            return maps + self.plan.transformer.multiplications(self._tokens)
+        return maps + sum(math.prod(size) for size in self._linear)
 
     @property
     def entries(self) -> int:
@@ -195,13 +216,33 @@ class FeatureShape:
             for one, height, width in self._places()
         ]
         tall = [one.outputs * height * width for one, height, width in self._places()]
-        return max([*wide, *tall, *(size[0] for size in self.sizes.values())])
+        blocks = self.plan.transformer
+        deep = [] if blocks is None else [blocks.entries(self._tokens)]
+        return max([*wide, *tall, *deep, *(size[0] for size in self.sizes.values())])
 
     @property
     def num_activations(self) -> int:
         """Numbers of all maps of one record, and of what linear layers make of them."""
-        linear = [size[0] for size in self.sizes.values() if len(size) == 1]
-        return sum(one.outputs * high * wide for one, high, wide in self._places()) + sum(linear)
+        maps = sum(one.outputs * high * wide for one, high, wide in self._places())
+        if self.plan.transformer is not None:
+            return maps + self.plan.transformer.activations(self._tokens)
+        outputs = [one.outputs for one in self.plan.layers]
+        return maps + sum(outputs) + sum(size[0] for size in self._linear)
+
+    @property
+    def _linear(self) -> list[tuple[int, ...]]:
+        """Sizes of linear layers on flattened maps."""
+        return [
+            self.sizes[f"{name}.weight"]
+            for name in ("hidden", "features")
+            if f"{name}.weight" in self.sizes
+        ]
+
+    @property
+    def _tokens(self) -> int:
+        """Tokens of a transformer: one for the image, and one for each patch."""
+        *_, (_, tall, wide) = self._places()
+        return 1 + tall * wide
 
     @property
     def _flattened(self) -> int:
@@ -245,7 +286,12 @@ def feature_rows(
     Privacy:
         Row i is a function of record i and the weights alone, bit for bit.
     """
-    whole = {name: _on_grid(value, WEIGHT_STEP) for name, value in weights.items()}
+    blocks = shape.plan.transformer
+    scales = set() if blocks is None else blocks.scales
+    whole = {
+        name: on_grid(value, SCALE_STEP if name in scales else WEIGHT_STEP)
+        for name, value in weights.items()
+    }
     parts = [
         _rows(shape, whole, chunk, clip_norm)
         for chunk in torch.split(levels_MP, max(1, _CHUNK_ENTRIES // shape.entries))
@@ -310,19 +356,27 @@ class _Layers:
             maps = maps.expand(-1, plan.channels, -1, -1)
         if shape.enlarged > 1:
             maps = maps.repeat_interleave(shape.enlarged, 2).repeat_interleave(shape.enlarged, 3)
-        found = []
-        last = max(shape.stages, default=len(plan.stages))
-        for number, stage in enumerate(plan.stages[:last], start=1):
-            for block in stage:
-                maps = self._block(block, maps)
-            if number in shape.stages:
-                found.append(self._averages(maps))
         if plan.hidden is None:
-            return found
+            return self._of_stages(maps)
+        for block in plan.stages[0] if plan.stages else ():
+            maps = self._block(block, maps)
         rows = (max_pool2d(maps, plan.pool) if plan.pool > 1 else maps).flatten(1)
         for _ in plan.hidden:
             rows = self._settled(self._linear(rows, "hidden"), "relu")
         return [self._linear(rows, "features")]
+
+    def _of_stages(self, maps: Tensor) -> list[Tensor]:
+        """Return the features of each stage that is asked for."""
+        asked, plan, found = self._shape.stages, self._shape.plan, []
+        for number, stage in enumerate(plan.stages[: asked[-1]], start=1):
+            for block in stage:
+                maps = self._block(block, maps)
+            if plan.transformer is not None:
+                blocks = Transformer(plan.transformer, self._weights, is_exact=self._is_exact)
+                return blocks.features(maps, asked)
+            if number in asked:
+                found.append(self._averages(maps))
+        return found
 
     def _block(self, block: Block, maps: Tensor) -> Tensor:
         if block.pool == 2:
@@ -386,10 +440,7 @@ class _Layers:
     def _settled(self, sums: Tensor, rectifier: Rectifier) -> Tensor:
         """Return activations between their bounds; exact ones on their grid."""
         low, high = _LIMITS[rectifier]
-        bounded = sums.clamp(low, high)
-        if not self._is_exact:
-            return bounded
-        return torch.trunc(bounded / ACTIVATION_STEP) * ACTIVATION_STEP
+        return settled(sums, low, high) if self._is_exact else sums.clamp(low, high)
 
 
 def _by_channel(maps: Tensor, weight: Tensor, stride: int, places: tuple[int, int]) -> Tensor:
@@ -402,11 +453,6 @@ def _by_channel(maps: Tensor, weight: Tensor, stride: int, places: tuple[int, in
             columns = slice(column, column + stride * (wide - 1) + 1, stride)
             sums.addcmul_(maps[:, :, rows, columns], weight[:, 0, row, column].reshape(-1, 1, 1))
     return sums
-
-
-def _on_grid(values: Tensor, step: float) -> Tensor:
-    """Return the nearest multiples of a step, in float64."""
-    return torch.round(values.to(torch.float64) / step) * step
 
 
 def _padding(size: int, layer: Convolution) -> tuple[int, int]:

@@ -70,8 +70,9 @@ class FeatureStatisticsSpec(Specification):
     has the digest `network_sha256`; that no record of a data set here trained it is what the
     steward declared, and `network_declared` repeats. They are the `num_features` rectified outputs
     of a network that has outputs; else averages of the maps that each of its `stages` ends with,
-    over `cells` by `cells` parts, of images whose pixels are repeated `enlarged` times. Each
-    stage's are scaled to an equal share of a norm of 1.
+    over `cells` by `cells` parts, of images whose pixels are repeated `enlarged` times; of a
+    transformer the image's token after each of these blocks. Each stage's are scaled to an equal
+    share of a norm of 1.
 
     First class sums of the features are released, with the constant `count_scale` below them;
     `noise_multiplier` is over their sensitivity 1. Each of `refinements` is the noise multiplier of
@@ -87,7 +88,7 @@ class FeatureStatisticsSpec(Specification):
     network_declared: Literal["no-private-record-trained-it"]
     architecture: PublicArchitecture
     num_features: Annotated[int, Field(ge=0, le=feature_nets.MAX_FEATURES)]
-    stages: Annotated[list[Annotated[int, Field(ge=1, le=8)]], Field(max_length=8)]
+    stages: Annotated[list[Annotated[int, Field(ge=1, le=12)]], Field(max_length=8)]
     cells: Annotated[int, Field(ge=1, le=feature_nets.MAX_CELLS)]
     enlarged: Annotated[int, Field(ge=1, le=feature_nets.MAX_ENLARGED)]
     count_scale: Annotated[float, Field(ge=1e-3, le=10)]

@@ -31,19 +31,41 @@ def test_rows_are_made_of_a_network_that_was_trained(
     network, at = tmp_path / "usps.safetensors", ["--data", str(tmp_path)]
     monkeypatch.setattr("sys.argv", ["", "network", str(network), *at])
     assert statistics.main() == 0
-    asked = ["--size", "60", "--tests", "20", "--seeds", "0", "--epsilon", "10", "--alone"]
+    asked = ["--size", "50", "--tests", "10", "--seeds", "0", "--epsilon", "10", "--alone"]
     monkeypatch.setattr("sys.argv", ["", "make", str(network), *at, *asked])
     assert statistics.main() == 0
     head, ours = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert (head["method"], head["epsilon"]) == ("public_head", 0.0)
-    assert (ours["method"], ours["records"]) == ("statistics, cnn-features", 60)
+    assert (ours["method"], ours["records"]) == ("statistics, cnn-features", 50)
+    assert ours["tested_on"] == head["tested_on"] == "training part, no records"
+    command = "python -m benchmarks.statistics make NETWORK --data FOLDER --size 50"
+    assert ours["command"].startswith(command)
     assert 9.9 < ours["epsilon"] <= 10
     assert 0 <= ours["accuracy"] <= 100
 
 
+def test_rows_are_of_images_that_are_no_records(tmp_path: Path) -> None:
+    write(tmp_path / "mnist.npz", 28, (60, 20))
+    splits = [statistics.read_set("digits", tmp_path, (40, 15), seed) for seed in (0, 0, 1)]
+    records = {one.tobytes() for one in splits[0].private.images}
+    drawn = [[one.tobytes() for one in split.test.images] for split in splits]
+    assert len(records) == 40
+    for one in drawn:
+        assert len(set(one)) == 15
+        assert not records & set(one)
+    assert drawn[0] == drawn[1] != drawn[2]
+    whole = statistics.read_set("digits", tmp_path, (60, 20), 0)
+    assert whole.tested_on == "test part"
+    assert not {one.tobytes() for one in whole.test.images} & records
+    with pytest.raises(SystemExit, match="--tests of at most"):
+        statistics.read_set("digits", tmp_path, (50, 20), 0)
+
+
 def test_colours_are_the_same_digits_with_an_ink_lighter_than_its_ground(tmp_path: Path) -> None:
     write(tmp_path / "mnist.npz", 28, (30, 10))
-    grey, coloured = (statistics.read_set(name, tmp_path, 30)[0] for name in ("digits", "colours"))
+    grey, coloured = (
+        statistics.read_set(name, tmp_path, (30, 10), 0).private for name in ("digits", "colours")
+    )
     assert coloured.images.shape == (30, 3, 28, 28)
     assert np.array_equal(grey.labels, coloured.labels)
     lit = grey.images[:, 0] == 255

@@ -15,6 +15,7 @@ from analyst.embedding.networks import network_map
 from analyst.generators.generator import ImageShape
 from curator.administration.add_network import NewNetwork, add_network
 from scripts.fold_network import ROOT, fold
+from tests.fakes.vision_transformer import VisionTransformer
 
 STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))
 
@@ -128,3 +129,34 @@ def test_safetensors_are_read_too(tmp_path: Path) -> None:
     assert made["layer12.bias"][0] == 12
     assert torch.equal(made["input.weight"].flatten(), torch.ones(3))
     assert torch.equal(made["input.bias"], torch.zeros(3))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("named", ["by_published_names", "by_other_published_names"])
+def test_a_renamed_transformer_says_what_the_published_one_does(tmp_path: Path, named: str) -> None:
+    model = VisionTransformer().redrawn(0).eval()
+    state = getattr(model, named)()
+    out = tmp_path / "vits.safetensors"
+    save_file(fold(state, "dinov2-vits14", "torchvision", epsilon=1e-5), out)
+    new = NewNetwork(name="v", architecture="dinov2-vits14", origin="drawn")
+    add_network(tmp_path / "networks", new, out)
+    asked = {"architecture": "dinov2-vits14", "stages": [12], "cells": 1, "enlarged": 1}
+    shape = ImageShape(channels=3, height=28, width=42, num_classes=2)
+    images = torch.rand((2, 3, 28, 42), generator=torch.Generator().manual_seed(1)) * 2 - 1
+    found = network_map(asked, shape, load_file(out))(images)
+    expected = nn.functional.normalize(model(images), dim=1)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
+    assert float((found[0] - found[1]).norm()) > 0.1
+
+
+def test_another_transformer_is_refused() -> None:
+    state = VisionTransformer(depth=1).by_published_names()
+    with pytest.raises(ValueError, match=r"has a tensor blocks\.1\.ls1\.gamma"):
+        fold(state, "dinov2-vits14", "torchvision", epsilon=1e-5)
+    with pytest.raises(ValueError, match="take the weights without registers"):
+        fold(
+            state | {"register_tokens": torch.zeros(1, 4, 384)}, "dinov2-vits14", "half", epsilon=1
+        )
+    wide = VisionTransformer(width=768, hidden=3072).by_published_names()
+    with pytest.raises(ValueError, match=r"token.weight is \(768,\) in the file, and \(384,\)"):
+        fold(wide, "dinov2-vits14", "torchvision", epsilon=1e-5)

@@ -10,15 +10,17 @@ import torch
 from torch import Tensor
 
 from curator.divergences import feature_nets
-from curator.divergences.feature_nets import (
+from curator.divergences.exact_functions import (
     ACTIVATION_STEP,
     LARGEST_ACTIVATION,
+    WEIGHT_STEP,
+)
+from curator.divergences.feature_nets import (
     LARGEST_PUBLIC_SUM,
     LARGEST_PUBLIC_WEIGHT,
     LARGEST_WEIGHT,
     MAX_FEATURES,
     ROW_RADIUS,
-    WEIGHT_STEP,
     FeatureShape,
     check_public_weights,
     feature_rows,
@@ -34,6 +36,7 @@ TRUNKS: dict[str, tuple[int, ...]] = {
     "resnet-18": (64, 128, 256, 512),
     "resnet-50": (256, 512, 1024, 2048),
     "efficientnet-lite0": (16, 24, 40, 80, 112, 192, 320, 1280),
+    "dinov2-vits14": (384,) * 12,
 }
 
 
@@ -146,6 +149,8 @@ def trunk_weights(of: FeatureShape) -> dict[str, Tensor]:
     for name, size in of.sizes.items():
         drawn = torch.randn(size, generator=generator)
         made[name] = 0.1 * drawn if len(size) == 1 else drawn * math.prod(size[1:]) ** -0.5
+        if "norm" in name and name.endswith("weight"):
+            made[name] = made[name] + 1
     return made
 
 
@@ -154,12 +159,11 @@ def test_a_trunk_s_row_does_not_know_its_companions(
     architecture: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     channels = TRUNKS[architecture]
-    cells = 2 if max(channels) < 1000 else 1
+    cells = 2 if max(channels) < 1000 and architecture != "dinov2-vits14" else 1
     of = trunk(architecture, cells=cells)
     given, some = trunk_weights(of), levels(of, 4)
     check_public_weights(given)
     rows = feature_rows(of, given, some, 4.0)
-    channels = TRUNKS[architecture]
     assert rows.shape == (4, cells**2 * (channels[0] + channels[-1]))
     assert of.part_widths == (cells**2 * channels[0], cells**2 * channels[-1])
     assert bool((rows == rows.trunc()).all())
@@ -181,6 +185,30 @@ def test_grey_images_are_seen_three_times_and_pixels_may_be_repeated() -> None:
     coloured = trunk("efficientnet-lite0", channels=3, height=16, width=16, stages=(2,))
     three = large.expand(-1, 3, -1, -1).flatten(1)
     assert torch.equal(feature_rows(coloured, given, three, 4.0), rows)
+
+
+def test_what_a_transformer_is_asked_for_is_checked() -> None:
+    with pytest.raises(ValueError, match="cells must be 1"):
+        trunk("dinov2-vits14", cells=2)
+    with pytest.raises(ValueError, match="stages must be some of 1 to 12"):
+        trunk("dinov2-vits14", stages=(13,))
+    with pytest.raises(ValueError, match="at least 14x14"):
+        trunk("dinov2-vits14", height=13)
+    trunk("dinov2-vits14", channels=1, height=15, width=14 * 1023)  # 2,046 patches
+    with pytest.raises(ValueError, match="too large"):
+        trunk("dinov2-vits14", channels=1, height=15, width=14 * 1024)
+
+
+def test_work_of_a_transformer_is_counted() -> None:
+    of = trunk("dinov2-vits14", height=28, width=42, stages=(12,))
+    tokens, patches = 7, 6
+    layers = 384 * (3 * 384 + 384 + 2 * 1536)
+    stem = patches * 384 * 3 * 14 * 14 + 28 * 42 * 3
+    blocks = 12 * tokens * (layers + 2 * tokens * 384)
+    assert of.multiplications == stem + blocks
+    assert of.num_parameters == sum(math.prod(size) for size in of.sizes.values())
+    assert of.entries == max(tokens * 1536, 6 * tokens**2, 3 * 14 * 14 * patches, 37 * 37)
+    assert of.num_activations > 12 * tokens * (3 + 1 + 1) * 384
 
 
 def test_public_weights_whose_sums_might_be_inexact_are_refused() -> None:
