@@ -164,6 +164,10 @@ class StepsInterrupted(UserWarning):
     """Steps were sent and their answers were not waited for; they may be charged."""
 
 
+class StepsOverGrpc(UserWarning):
+    """A curator of this machine has no socket for steps, so they take the longer way."""
+
+
 class RequestRefused(AnalystError):
     """The request is wrong; nothing was charged."""
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import platform
 import resource
 import subprocess
 import sys
@@ -27,7 +26,7 @@ from typing import Any, Final
 from sqlalchemy import event
 
 from benchmarks.ledger_builder import DATASET, FACTS, HOLDER, analyst, build, opening
-from benchmarks.rows import memory_mib, print_row, summary
+from benchmarks.rows import memory_mib, print_row, processor, summary
 from curator.clock import utc_now
 from curator.ledger import connect, postgres
 from curator.ledger.anchor import HeadAnchor
@@ -82,13 +81,6 @@ def fill(location: str, folder: Path, closed: int, marks: int) -> None:
         with engine.connect() as connection:
             connection.exec_driver_sql("ANALYZE")
     engine.dispose()
-
-
-def processor() -> str:
-    """Return the processor's name."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
 
 
 def measure_start(location: str, folder: Path, about: dict[str, Any]) -> tuple[SqlLedger, History]:

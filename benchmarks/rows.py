@@ -9,10 +9,13 @@ import importlib.metadata
 import json
 import os
 import platform
+import shlex
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
@@ -38,21 +41,23 @@ def print_row(**values: object) -> None:
     print(json.dumps({**values, **_machine()}), flush=True)
 
 
-def timed(works: Mapping[str, Work], repeats: int) -> dict[str, list[float]]:
+def timed(works: Mapping[str, Work], repeats: int, in_a_row: int = 1) -> dict[str, list[float]]:
     """Return the seconds of single calls, after one call of each that does not count.
 
     Args:
         works: By name; they take turns.
-        repeats: Calls of each.
+        repeats: Turns of each.
+        in_a_row: Calls in a turn, for works that follow each other at once where they are used.
     """
     for work in works.values():
         work()
     seconds: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(repeats):
         for name, work in works.items():
-            started = time.perf_counter()
-            work()
-            seconds[name].append(time.perf_counter() - started)
+            for _ in range(in_a_row):
+                started = time.perf_counter()
+                work()
+                seconds[name].append(time.perf_counter() - started)
     return seconds
 
 
@@ -82,6 +87,23 @@ def memory_mib(pid: int | str = "self") -> dict[str, float]:
         "own_mib": round(kib["RssAnon"] / 1024, 1),
         "mapped_mib": round(kib["RssFile"] / 1024, 1),
     }
+
+
+def about() -> dict[str, str]:
+    """Return what a committed row has besides: how, when and on what it was measured."""
+    command = shlex.join(sys.orig_argv[1:])
+    return {
+        "command": f"python {command}",
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "processor": processor(),
+    }
+
+
+def processor() -> str:
+    """Return the processor's name."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
 
 
 def _version(name: str) -> str | None:

@@ -34,9 +34,13 @@ DATASET = "random"
 class Way(StrEnum):
     """How an analyst reaches the curator."""
 
+    LOCAL = "local socket"
     UNIX = "unix socket"
     TCP = "tcp"
     TLS = "tls"
+
+
+_SOCKETS = {Way.UNIX: "unix", Way.LOCAL: "local"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,8 +93,8 @@ class ServedCurator:
     def connect(self) -> Barrier:
         """Return the barrier as the analyst of the credentials sees it."""
         target = f"localhost:{self.port}"
-        if self.way is Way.UNIX:
-            target = f"unix:{self.folder.root / 'g.sock'}"
+        if self.way in _SOCKETS:
+            target = f"{_SOCKETS[self.way]}:{self.folder.root / 'g.sock'}"
         credentials = self.folder.root / "analysts" / "a.credentials.json"
         return analyst.connect(
             target, credentials=credentials, insecure_loopback=self.way is Way.TCP
@@ -126,7 +130,7 @@ def served(
         text = folder.config.read_text()
         folder.config.write_text(text.replace('device = "cpu"', f'device = "{device}"'))
         arguments = ["--dir", str(folder.root), "--grpc-port", "0", "--rest-port", "0"]
-        if way is Way.UNIX:
+        if way in _SOCKETS:
             arguments += ["--grpc-unix-socket", str(folder.root / "g.sock")]
         if way is not Way.TLS:
             arguments += ["--insecure-loopback"]

@@ -1,6 +1,6 @@
-"""Training over TLS on loopback beside the same training in one process.
+"""Training over TLS on loopback, or another way, beside the same training in one process.
 
-    python -m benchmarks.training [--blocks 12] [--recipe dp-sinkhorn-mnist]
+    python -m benchmarks.training [--blocks 12] [--recipe dp-sinkhorn-mnist] [--way "local socket"]
 
 Both run the product's own loop with the recipe's generator and Adam on 50 + 10 images; blocks of
 steps take turns. `barrier_share` is the part of a step that is spent asking.
@@ -23,8 +23,9 @@ from analyst.recipes import Recipe
 from analyst.recipes.load import load_recipe
 from analyst.training.loop import Update, train
 from analyst.training.state import new_state
+from analyst.tune_process import tune_process
 from benchmarks.inside import Step, mechanism_alone
-from benchmarks.rows import compute_as_the_curator, memory_mib, print_row, summary
+from benchmarks.rows import about, compute_as_the_curator, memory_mib, print_row, summary
 from benchmarks.served import Shape, Way, served
 from curator.privacy.release import LatticeBlock, Release
 
@@ -134,16 +135,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--blocks", type=int, default=12)
     parser.add_argument("--recipe", default="dp-sinkhorn-mnist")
+    parser.add_argument("--way", type=Way, choices=list(Way), default=Way.TLS)
     arguments = parser.parse_args()
+    tune_process()
     compute_as_the_curator()
     recipe = load_recipe(arguments.recipe)
     with (
-        served(Way.TLS, _SHAPE) as curator,
+        served(arguments.way, _SHAPE) as curator,
         curator.connect() as barrier,
         mechanism_alone(_SHAPE) as step,
     ):
         runs = {
-            "remote over tls": remote(curator.open_run(barrier, _NUM_STEPS)),
+            f"remote over {arguments.way}": remote(curator.open_run(barrier, _NUM_STEPS)),
             "in process": local(step),
         }
         loops = {name: blocks(recipe, run) for name, run in runs.items()}
@@ -160,6 +163,7 @@ def main() -> None:
     for name, values in seconds.items():
         row = {f"curator_{key}": value for key, value in memory.items()}
         print_row(
+            **about(),
             benchmark="training",
             what=name,
             **summary(values),

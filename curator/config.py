@@ -26,6 +26,7 @@ host = "127.0.0.1"     # "::" or 0.0.0.0 serves other machines (see also host_na
 port = 50051           # 0 takes a free port
 # certificate_port = 50052   # for analysts with a client certificate ('analyst add --certificate')
 # unix_socket = "/run/weir.sock"  # also for analysts on this machine: the owner's alone, no TLS
+# unix_socket_user = 1001    # who owns it instead of the curator's user: a user id; needs CAP_CHOWN
 reflection = false     # lets tools such as grpcurl list the methods
 
 [rest]
@@ -85,6 +86,9 @@ Host = Annotated[str, AfterValidator(_without_brackets)]
 """A name or a numeric address; one of IPv6 may be written with or without brackets."""
 
 
+_LARGEST_USER: Final = (1 << 31) - 1  # systems have no user of a larger id
+
+
 class GrpcSection(_Section):
     """Where gRPC listens."""
 
@@ -92,6 +96,7 @@ class GrpcSection(_Section):
     port: int = Field(default=50051, ge=0, le=65535)
     certificate_port: int | None = Field(default=None, ge=0, le=65535)
     unix_socket: str = ""
+    unix_socket_user: int | None = Field(default=None, ge=0, le=_LARGEST_USER)
     reflection: bool = False
 
 

@@ -29,7 +29,7 @@ _CLIENT_PATIENCE_S = 3.0  # longer outages are the training loop's: it listens t
 class ConnectionConfig:
     """How to reach one curator."""
 
-    target: str  # HOST:PORT or unix:/path
+    target: str  # HOST:PORT, unix:/path or local:/path
     credentials: Path | None
     insecure_loopback: bool
     timeout_s: float
@@ -54,7 +54,7 @@ class Access:
     SECTION: ClassVar = "Curator"
 
     curator: list[str] | None = option(
-        "Its address; repeat it for several curators.", "HOST:PORT|unix:/PATH"
+        "Its address; repeat it for several curators.", "HOST:PORT|unix:/PATH|local:/PATH"
     )
     federation: Path | None = option("Or a file that lists several.", "FILE.toml")
     credentials: list[Path] | None = option(

@@ -1,4 +1,8 @@
-"""Addresses of curators as researchers write them: HOST:PORT, or unix:/path on this machine."""
+"""Addresses of curators as researchers write them: HOST:PORT, or a socket on this machine.
+
+`unix:/path` is gRPC over a socket. `local:/path` is the same, with steps over a socket beside it
+that knows no gRPC and takes less time.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,8 @@ from analyst.errors import CredentialsError
 _HOST_AND_PORT: Final = re.compile(r"(?:\[[^\s\[\]/]+\]|[^\s:/\[\]]+):([0-9]{1,5})")
 _LARGEST_PORT: Final = 65535
 _PREFIX = "unix:"
+_LOCAL: Final = "local:"
+_STEPS: Final = ".steps"
 _OTHERS_ANY: Final = stat.S_IRWXG | stat.S_IRWXO
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _REMEDY_FOLDER = "Let the steward choose a folder that only the curator's user may write to."
@@ -32,17 +38,30 @@ def address_problem(target: str) -> str | None:
 
 def is_unix_socket(target: str) -> bool:
     """Return whether a target is a socket on this machine."""
-    return target.startswith(_PREFIX)
+    return target.startswith((_PREFIX, _LOCAL))
+
+
+def socket_path(target: str) -> Path:
+    """Return the path of a socket on this machine."""
+    return Path(target.removeprefix(_PREFIX).removeprefix(_LOCAL)).absolute()
+
+
+def steps_path(target: str) -> Path | None:
+    """Return the socket that steps go over; None if they go over gRPC."""
+    if not target.startswith(_LOCAL):
+        return None
+    path = socket_path(target)
+    return path.with_name(path.name + _STEPS)
 
 
 def grpc_target(target: str) -> str:
     """Return a target as gRPC reads it: it decodes the path of a socket like that of a URL."""
     if not is_unix_socket(target):
         return target
-    return _PREFIX + quote(target.removeprefix(_PREFIX))
+    return _PREFIX + quote(target.removeprefix(_PREFIX).removeprefix(_LOCAL))
 
 
-def check_unix_socket(target: str) -> None:
+def check_unix_socket(path: Path) -> None:
     """Check that nobody else could have put the socket there: a token goes over it.
 
     A socket that does not exist is no error here, since a curator may come back; but then nobody
@@ -52,7 +71,6 @@ def check_unix_socket(target: str) -> None:
         CredentialsError: If it is not a socket, or another user's, or open to others, or in a
             folder where others may make files.
     """
-    path = Path(target.removeprefix(_PREFIX)).absolute()
     try:
         for folder in (path.parent, path.parent.resolve()):
             _check_folder(folder)

@@ -42,7 +42,8 @@ def connect(
     """Connect to a curator.
 
     Args:
-        target: HOST:PORT, or unix:/path for a curator of the same user on this machine.
+        target: HOST:PORT, or for a curator on this machine unix:/path, which is gRPC, or
+            local:/path, which is gRPC for all but steps: those take a shorter way.
         credentials: The file that the steward handed over.
         insecure_loopback: Speak without TLS, for a curator that serves so on loopback.
         timeout: Seconds to wait for the connection.

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from ipaddress import ip_address
+from pathlib import Path
 from typing import TypeVar, final
 
 import grpc
 
-from analyst.client.address import check_unix_socket, grpc_target, is_unix_socket
+from analyst.client.address import (
+    check_unix_socket,
+    grpc_target,
+    is_unix_socket,
+    socket_path,
+    steps_path,
+)
 from analyst.client.credentials import Credentials
 from analyst.client.diagnose import why_unreachable
+from analyst.client.local_steps import LocalSteps
 from analyst.client.refusals import unreachable
 from analyst.client.retry import persist
-from analyst.errors import BarrierClosed, CredentialsError
+from analyst.client.stream import StepCall, Steps, StepStream
+from analyst.errors import BarrierClosed, CredentialsError, CuratorUnreachable, StepsOverGrpc
 from protos.weir.v1 import release_pb2, service_pb2_grpc
 
 _MAX_MESSAGE = 1 << 30
@@ -28,6 +39,7 @@ _OPTIONS = [
 ]
 
 _SAY_AFTER_S = 2.0
+_LOOK_SECONDS = 2.0
 
 T = TypeVar("T")
 Request = TypeVar("Request")
@@ -44,7 +56,7 @@ class Connection:
         """Prepare a channel; nothing is sent yet.
 
         Args:
-            target: HOST:PORT, or unix:/path for a curator on this machine.
+            target: HOST:PORT, or unix:/path or local:/path for a curator on this machine.
             credentials: Token or client certificate, and the authority to trust.
             insecure_loopback: Speak without TLS, for a curator that serves so on loopback.
 
@@ -53,8 +65,9 @@ class Connection:
                 credentials that hold a certificate; or if others may open the socket.
         """
         is_local = is_unix_socket(target)
+        self._steps_path = steps_path(target)
         if is_local:
-            check_unix_socket(target)
+            check_unix_socket(socket_path(target))
         elif insecure_loopback and not _is_loopback(target):
             msg = f"{target} is not a loopback address, so nothing is sent there without TLS."
             raise CredentialsError(msg, "Leave --insecure-loopback out.")
@@ -85,12 +98,30 @@ class Connection:
         """
         ready = grpc.channel_ready_future(self._channel)
         if _is_ready(ready, min(seconds, _SAY_AFTER_S)):
+            self._look_for_steps()
             return
         if say is not None and seconds > _SAY_AFTER_S:
             say(f"no answer from {self.target} yet; waiting up to {seconds:g} s")
         if not _is_ready(ready, seconds - _SAY_AFTER_S):
             problem = unreachable(self.target, why_unreachable(self.target, self._authority))
             raise problem
+        self._look_for_steps()
+
+    def _look_for_steps(self) -> None:
+        """Send steps over gRPC, and say so, if the curator that answers has no socket for them."""
+        if self._steps_path is None:
+            return
+        try:
+            check_unix_socket(self._steps_path)
+            with closing(self._local_steps(self._steps_path, _LOOK_SECONDS, 0)) as steps:
+                steps.look()
+        except (CuratorUnreachable, CredentialsError) as problem:
+            warnings.warn(
+                f"steps go over gRPC, the slower way: {problem} If that is meant, use unix:PATH.",
+                StepsOverGrpc,
+                stacklevel=4,
+            )
+            self._steps_path = None
 
     def call(
         self, method: Callable[..., Response], request: object, *, seconds: float, patience: float
@@ -120,23 +151,28 @@ class Connection:
             raise BarrierClosed
         return persist(attempt, target=self.target, patience=patience)
 
-    def stream_steps(
-        self, requests: Iterator[release_pb2.StepRequest]
-    ) -> grpc.CallIterator[release_pb2.StepResponse]:
-        """Open the stream of a run.
+    def open_steps(self, seconds: float, part_bytes: int) -> Steps:
+        """Open a run's way for steps.
 
         Args:
-            requests: Consumed by the connection's own thread.
-
-        Returns:
-            The responses, in order.
+            seconds: How long an answer may take.
+            part_bytes: A larger request goes in pieces of so many bytes; 0 sends all whole.
 
         Raises:
             BarrierClosed: If this connection is closed.
         """
         if self._is_closed:
             raise BarrierClosed
-        return self.stub.StreamSteps(requests, metadata=self._metadata)
+        if self._steps_path is not None:
+            return self._local_steps(self._steps_path, seconds, part_bytes)
+
+        def call(requests: Iterator[release_pb2.StepRequest]) -> StepCall:
+            return self.stub.StreamSteps(requests, metadata=self._metadata)
+
+        return StepStream(call, self.target, seconds, part_bytes)
+
+    def _local_steps(self, path: Path, seconds: float, part_bytes: int) -> LocalSteps:
+        return LocalSteps(path, dict(self._metadata).get("authorization", ""), seconds, part_bytes)
 
     def close(self) -> None:
         """Close the channel."""

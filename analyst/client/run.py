@@ -15,7 +15,7 @@ from torch import Tensor
 from analyst.client import messages
 from analyst.client.channel import Connection
 from analyst.client.codec import check_graph, decode_gradient, encode_feature_step, encode_step
-from analyst.client.stream import StepStream
+from analyst.client.stream import Steps
 from analyst.errors import (
     RequestRefused,
     RunClosed,
@@ -81,7 +81,7 @@ class Run:
         """
         self._connection = connection
         self._patience = patience
-        self._stream: StepStream | None = None
+        self._stream: Steps | None = None
         self._interrupted = InterruptedSteps()
         self._went_back = False
         self.run_id = state.run_id
@@ -345,9 +345,9 @@ class Run:
             self.hang_up()
             raise
 
-    def _put(self, requests: Sequence[release_pb2.StepRequest]) -> StepStream:
+    def _put(self, requests: Sequence[release_pb2.StepRequest]) -> Steps:
         if self._stream is None:
-            self._stream = StepStream(self._connection, _STEP_SECONDS, self._part_bytes)
+            self._stream = self._connection.open_steps(_STEP_SECONDS, self._part_bytes)
         for place in range(self._stream.num_waiting, len(requests)):
             self._stream.send(requests[place])
         return self._stream

@@ -5,12 +5,11 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Iterator
-from typing import Final, final
+from collections.abc import Callable, Iterator
+from typing import Final, Protocol, TypeAlias, final
 
 import grpc
 
-from analyst.client.channel import Connection
 from analyst.errors import CuratorSilent, CuratorUnreachable
 from protos.weir.v1 import release_pb2
 
@@ -18,23 +17,54 @@ _WATCH_SECONDS: Final = 1.0
 _REMEDY: Final = "Send the same step again."
 
 
+StepCall: TypeAlias = "grpc.CallIterator[release_pb2.StepResponse]"  # generic in the stubs only
+
+
+class Steps(Protocol):
+    """A run's way for steps: they go up, answers come down in order."""
+
+    @property
+    def num_waiting(self) -> int:
+        """How many steps were sent and not answered."""
+        ...
+
+    def send(self, request: release_pb2.StepRequest) -> None:
+        """Send a step without waiting for its answer."""
+        ...
+
+    def receive(self) -> release_pb2.StepResponse:
+        """Wait for the answer to the oldest step that has none."""
+        ...
+
+    def close(self) -> None:
+        """End the way; the run stays open."""
+        ...
+
+
 @final
 class StepStream:
     """One open stream. Whoever asks also reads, so that an answer changes threads once."""
 
-    def __init__(self, connection: Connection, seconds: float, part_bytes: int = 0) -> None:
+    def __init__(
+        self,
+        call: Callable[[Iterator[release_pb2.StepRequest]], StepCall],
+        target: str,
+        seconds: float,
+        part_bytes: int,
+    ) -> None:
         """Open the stream.
 
         Args:
-            connection: To the curator.
+            call: Opens a call of requests, which are taken by gRPC's own thread.
+            target: Whom messages name.
             seconds: How long an answer may take.
             part_bytes: A larger request goes in pieces of so many bytes; 0 sends all whole.
         """
         self._part_bytes = part_bytes
-        self._target = connection.target
+        self._target = target
         self._seconds = seconds
         self._requests: queue.SimpleQueue[release_pb2.StepRequest | None] = queue.SimpleQueue()
-        self._call = connection.stream_steps(iter(self._requests.get, None))
+        self._call = call(iter(self._requests.get, None))
         self.num_waiting = 0  # steps that were sent and not answered
         self._waits_since: float | None = None
         self._is_late = False
@@ -95,11 +125,15 @@ def in_parts(
         request: As encoded for one step.
         part_bytes: Of the largest piece; 0 for a curator that takes all requests whole.
     """
-    total = request.ByteSize()
-    if not part_bytes or total <= part_bytes:
+    if not part_bytes or request.ByteSize() <= part_bytes:
         yield request
-        return
-    content = request.SerializeToString()
+    else:
+        yield from pieces(request.SerializeToString(), part_bytes)
+
+
+def pieces(encoded: bytes, part_bytes: int) -> Iterator[release_pb2.StepRequest]:
+    """Yield the pieces of an encoded request, each of so many bytes at most."""
+    total = len(encoded)
     for start in range(0, total, part_bytes):
-        data = content[start : start + part_bytes]
+        data = encoded[start : start + part_bytes]
         yield release_pb2.StepRequest(part=release_pb2.Part(data=data, total_bytes=total))

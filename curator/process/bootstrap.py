@@ -19,7 +19,7 @@ import torch
 from curator.administration.channel import CommandServer
 from curator.administration.execute import execute
 from curator.administration.open_ledger import open_ledger
-from curator.config import CuratorConfig, RestSection
+from curator.config import CuratorConfig, GrpcSection, RestSection
 from curator.divergences.backend import Choice, choose_backend
 from curator.divergences.device import choose_device
 from curator.divergences.placement import place_critics
@@ -41,6 +41,7 @@ from curator.rest.health import create_health_app
 from curator.rest.server import RestConfig, RestServer
 from curator.rpc.identity import KnownCallers
 from curator.rpc.server import RpcConfig, RpcServer, create_server
+from curator.rpc.unix_socket import SocketPlace
 from curator.sanitizer.entropy import OsEntropy
 from curator.sanitizer.prefetched import PrefetchedNoise
 from curator.service.end_runs import IdleRuns, relinquish_runs
@@ -208,7 +209,7 @@ def create_curator(
                 port=config.grpc.port,
                 certificate_port=config.grpc.certificate_port,
                 tls=tls,
-                unix_socket=Path(config.grpc.unix_socket) if config.grpc.unix_socket else None,
+                unix_socket=_socket_place(config.grpc),
                 max_message_bytes=config.limits.max_message_bytes,
                 reflection=config.grpc.reflection,
             ),
@@ -253,6 +254,13 @@ def create_curator(
         end_setups=runs.setups.stop,
         relinquish_runs=lambda: relinquish_runs(runs),
     )
+
+
+def _socket_place(config: GrpcSection) -> SocketPlace | None:
+    """Return where analysts on this machine come in, if they may."""
+    if not config.unix_socket:
+        return None
+    return SocketPlace(path=Path(config.unix_socket), user=config.unix_socket_user)
 
 
 def drain_on_signals(curator: ServingCurator) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -21,9 +23,10 @@ from curator.rpc.call_limits import (
     Room,
 )
 from curator.rpc.identity import Authenticator
+from curator.rpc.local_server import LocalServer, StepCalls, steps_place
 from curator.rpc.servicer import WeirServicer
 from curator.rpc.shield import Bounds, Shield
-from curator.rpc.unix_socket import bind_unix_socket, remove_unix_socket
+from curator.rpc.unix_socket import SocketPlace, bind_unix_socket, remove_unix_socket
 from curator.service.service import Service
 from protos.weir.v1 import service_pb2, service_pb2_grpc
 
@@ -41,7 +44,7 @@ class RpcConfig:
     port: int
     certificate_port: int | None = None  # for callers with a client certificate; needs TLS
     tls: TlsFiles | None  # None only on loopback, behind an explicit flag
-    unix_socket: Path | None = None  # for callers on this machine
+    unix_socket: SocketPlace | None = None  # for callers on this machine
     max_message_bytes: int  # of a request, in however many pieces
     reflection: bool
 
@@ -54,6 +57,7 @@ class RpcServer:
     port: int
     certificate_port: int | None
     unix_socket: Path | None
+    local: LocalServer | None  # steps beside the socket, without gRPC
     health: health.HealthServicer
     patience: CallDeadlines
 
@@ -61,6 +65,8 @@ class RpcServer:
         """Begin to answer."""
         self.patience.start()
         self.server.start()
+        if self.local is not None:
+            self.local.start()
         for service in ("", _SERVICE):
             self.health.set(service, health_pb2.HealthCheckResponse.SERVING)
 
@@ -76,10 +82,15 @@ class RpcServer:
         Args:
             grace_seconds: How long to wait at most.
         """
+        ends_at = time.monotonic() + grace_seconds
         self.health.enter_graceful_shutdown()
         stopped = self.server.stop(grace_seconds)
+        if self.local is not None:
+            self.local.stop()
         self.patience.stop()
         stopped.wait()
+        if self.local is not None:
+            self.local.wait(max(0.0, ends_at - time.monotonic()))
         if self.unix_socket is not None:
             remove_unix_socket(self.unix_socket)
 
@@ -111,12 +122,14 @@ def create_server(
         room=Room(LARGEST_REQUESTS * config.max_message_bytes),
         most_request_bytes=config.max_message_bytes,
     )
+    shield = Shield(authenticator, bounds, service.telemetry, service.desk)
+    largest_message = min(LARGEST_MESSAGE, config.max_message_bytes)
     server = grpc.server(
         ThreadPoolExecutor(_WORKERS, thread_name_prefix="rpc"),
-        interceptors=[Shield(authenticator, bounds, service.telemetry, service.desk)],
+        interceptors=[shield],
         maximum_concurrent_rpcs=_WORKERS,  # one more is refused, never queued behind streams
         options=[
-            ("grpc.max_receive_message_length", min(LARGEST_MESSAGE, config.max_message_bytes)),
+            ("grpc.max_receive_message_length", largest_message),
             ("grpc.max_allowed_incoming_connections", _CONNECTIONS),
             ("grpc.max_concurrent_streams", _CALLS_OF_A_CONNECTION),
             ("grpc.max_connection_idle_ms", 300_000),  # one without a call; clients connect again
@@ -129,22 +142,31 @@ def create_server(
             ("grpc.keepalive_timeout_ms", 20_000),
         ],
     )
-    service_pb2_grpc.add_WeirServiceServicer_to_server(
-        WeirServicer(service, planner, signer), server
-    )
+    servicer = WeirServicer(service, planner, signer)
+    service_pb2_grpc.add_WeirServiceServicer_to_server(servicer, server)
     health_servicer = health.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
     if config.reflection:
         names = (_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, server)
     port, certificate_port = _bind(server, config)
+    local = None
     if config.unix_socket is not None:
-        bind_unix_socket(config.unix_socket, server.add_insecure_port)
+        bind_unix_socket(
+            config.unix_socket,
+            lambda path: server.add_insecure_port(f"unix:{quote(str(path))}"),  # gRPC decodes it
+        )
+        answering = StepCalls(
+            shield=shield, servicer=servicer, patience=patience, largest_message=largest_message
+        )
+        place = steps_place(config.unix_socket)
+        local = LocalServer.where_peers_are_told(place, answering, _WORKERS)
     return RpcServer(
         server=server,
         port=port,
         certificate_port=certificate_port,
-        unix_socket=config.unix_socket,
+        unix_socket=None if config.unix_socket is None else config.unix_socket.path,
+        local=local,
         health=health_servicer,
         patience=patience,
     )

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeAlias, cast, final
+from typing import Any, Final, NoReturn, TypeAlias, cast, final
 
 import grpc
 from grpc_health.v1 import health_pb2
@@ -37,7 +37,9 @@ from curator.telemetry.requests import FinishedRequest, Telemetry
 _logger = logging.getLogger(__name__)
 _MESSAGE_SECONDS = 120.0  # for the one message of a unary call
 _IDLE_SECONDS = 900.0  # between two messages of a stream
-_STEPS = "/weir.v1.WeirService/StreamSteps"
+STEPS: Final = "/weir.v1.WeirService/StreamSteps"
+"""The stream of steps, which may also come over another wire."""
+
 _TAKES_LONG = frozenset({f"/weir.v1.WeirService/{name}" for name in ("Step", "OpenRun")})
 _NOT_REFUSED = frozenset({"OK", "CANCELLED"})
 
@@ -109,8 +111,7 @@ class Shield(grpc.ServerInterceptor):  # type: ignore[type-arg]
                     raise NotPermitted
                 answers = self._streamed if handler.request_streaming else self._answered
                 for answer in answers(handler, method, messages, raw, context):
-                    seconds = seconds_for(answer.ByteSize())
-                    with self._bounds.patience.waiting(context, seconds):
+                    with self._bounds.patience.waiting(context, seconds_for(_size(answer))):
                         yield answer
 
         return guarded
@@ -154,7 +155,7 @@ class Shield(grpc.ServerInterceptor):  # type: ignore[type-arg]
         parse = cast("Behaviour", handler.request_deserializer)
         parts = Parts(self._bounds.room, messages.caller, self._bounds.most_request_bytes)
         received = messages.received(raw, context, parse, lambda: parts.seconds(_IDLE_SECONDS))
-        with closing(parts.joined(received) if method == _STEPS else received) as whole:
+        with closing(parts.joined(received) if method == STEPS else received) as whole:
             yield from cast("Behaviour", handler.stream_stream)(whole, context)
 
     @contextmanager
@@ -210,6 +211,11 @@ class Shield(grpc.ServerInterceptor):  # type: ignore[type-arg]
                     reason="" if outcome in _NOT_REFUSED else outcome,
                 ),
             )
+
+
+def _size(answer: Any) -> int:
+    """Return the bytes of an answer; one that is encoded already is not encoded to be counted."""
+    return len(answer) if isinstance(answer, bytes) else int(answer.ByteSize())
 
 
 def _answering_at_once(handler: Handler | None) -> Handler | None:

@@ -1,4 +1,4 @@
-"""A Unix socket for analysts on the same machine, which only the curator's own user may open.
+"""Unix sockets for analysts on the same machine, which one user may open: by default the curator's.
 
 Nothing is encrypted there, since nothing leaves the machine's memory; callers still show a token.
 """
@@ -9,9 +9,9 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
 from curator.identity.listen import PortUnavailable
 
@@ -20,13 +20,27 @@ _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _OWNER_ONLY: Final = 0o177  # mask of the permissions that others would get
 
 
-def bind_unix_socket(path: Path, bind: Callable[[str], int]) -> None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SocketPlace:
+    """A path, and the user who may open the socket there; None for the curator's own."""
+
+    path: Path
+    user: int | None = None
+
+
+def bind_unix_socket(place: SocketPlace, bind: Callable[[Path], object]) -> None:
     """Bind a socket, never open to others, in place of one that a killed process left.
 
+    Args:
+        place: Where, and for whom.
+        bind: Binds to a path.
+
     Raises:
-        PortUnavailable: If something else is at the path, nothing can be bound there, or others
-            could put a socket of theirs there: analysts would send it no token.
+        PortUnavailable: If something else is at the path, nothing can be bound there, the socket
+            cannot be given to its user, or others could put a socket of theirs there: analysts
+            would send it no token.
     """
+    path = place.path
     if len(os.fsencode(path)) > LONGEST_PATH or not path.is_absolute():
         msg = f"{path}: the path of a Unix socket must be absolute, of {LONGEST_PATH} bytes at most"
         raise PortUnavailable(msg)
@@ -40,10 +54,29 @@ def bind_unix_socket(path: Path, bind: Callable[[str], int]) -> None:
         if _is_socket(path):
             path.unlink()
         with _only_for_owner():
-            bind(f"unix:{quote(str(path))}")  # gRPC decodes it like a URL
+            bind(path)
         path.chmod(0o600)
     except (OSError, RuntimeError):
         msg = f"cannot listen on {path}; choose another unix_socket"
+        raise PortUnavailable(msg) from None
+    if place.user is not None:
+        _give(path, place.user)
+
+
+def _give(path: Path, user: int) -> None:
+    """Let another user open a socket, and only that one.
+
+    Raises:
+        PortUnavailable: If this process may not give files away.
+    """
+    try:
+        os.chown(path, user, -1)
+    except OSError:
+        path.unlink()
+        msg = (
+            f"{path} cannot be given to user {user}: serve as root or with CAP_CHOWN, or leave "
+            "unix_socket_user out"
+        )
         raise PortUnavailable(msg) from None
 
 

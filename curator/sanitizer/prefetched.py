@@ -89,8 +89,9 @@ class PrefetchedNoise:
         self._thread.join()
 
     def _begin(self) -> None:
-        self._is_due = True
-        self._changed.notify()
+        self._is_due = self._ready < self._most
+        if self._is_due:  # a thread that wakes for nothing takes Python's lock from a step
+            self._changed.notify()
 
     def _has_work(self) -> bool:
         return self._stopped or (self._is_due and self._ready < self._most)

@@ -116,6 +116,7 @@ class LiveRun:
 
 
 MOST_BYTES: Final = 256 << 20
+_COUNT_EACH: Final = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,6 +146,15 @@ class _Kept:
             live.lock.release()
 
 
+@dataclass(slots=True)
+class _KeptOfAnalyst:
+    """What was noted since it was last counted, and all that was kept then."""
+
+    kept: list[_Kept] = field(default_factory=list)
+    at_most: int = 0  # bytes; runs let go of answers by themselves
+    count_beyond: int = _COUNT_EACH  # entries
+
+
 @final
 class AnswerCache:
     """Knows which claims of each analyst are kept, the oldest first."""
@@ -153,27 +163,35 @@ class AnswerCache:
         """Take how many bytes one analyst's may have."""
         self._most = most_bytes
         self._lock = threading.Lock()
-        self._kept: defaultdict[str, list[_Kept]] = defaultdict(list)
+        self._analysts: defaultdict[str, _KeptOfAnalyst] = defaultdict(_KeptOfAnalyst)
 
     def note(self, live: LiveRun, step: int) -> None:
         """Count a claim that a run keeps from now on, and let go of older answers if need be.
+
+        Most steps add to a sum that is never too small; what is really kept is counted when that
+        reaches the bound, or when many entries came.
 
         Args:
             live: The run; this thread has its lock.
             step: The claimed step, which stays.
         """
         with self._lock:
-            sizes = {
-                kept: claim.num_bytes
-                for kept in self._kept[live.analyst]
-                if (claim := kept.claim()) is not None
-            }
-            over = sum(sizes.values()) + live.claims[step].num_bytes - self._most
-            for kept, size in list(sizes.items()):
-                if over > 0 and kept.let_go(live):
-                    del sizes[kept]
-                    over -= size
-            self._kept[live.analyst] = [*sizes, _Kept(weakref.ref(live), step)]
+            ours = self._analysts[live.analyst]
+            ours.kept.append(_Kept(weakref.ref(live), step))
+            ours.at_most += live.claims[step].num_bytes
+            if ours.at_most > self._most or len(ours.kept) > ours.count_beyond:
+                self._count(ours, live)
+
+    def _count(self, ours: _KeptOfAnalyst, live: LiveRun) -> None:
+        """Count what is kept, and let go of the oldest beyond the bound, but not of the last."""
+        sizes = {kept: claim.num_bytes for kept in ours.kept if (claim := kept.claim()) is not None}
+        over = sum(sizes.values()) - self._most
+        for kept, size in list(sizes.items())[:-1]:
+            if over > 0 and kept.let_go(live):
+                del sizes[kept]
+                over -= size
+        ours.kept, ours.at_most = list(sizes), sum(sizes.values())
+        ours.count_beyond = 2 * len(sizes) + _COUNT_EACH
 
 
 def _forget(live: LiveRun, step: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import hashlib
 import json
 import os
 import re
@@ -109,6 +110,26 @@ def token(folder: CuratorFolder, name: str) -> str:
     return value
 
 
+def socket_of(folder: CuratorFolder) -> Path:
+    """Return where a curator of the folder has its sockets: a short path, the same each time."""
+    name = hashlib.sha256(os.fsencode(folder.root)).hexdigest()[:12]
+    parent = Path(tempfile.gettempdir()) / f"weir-{name}"
+    if not parent.exists():
+        parent.mkdir(mode=0o700)
+        atexit.register(shutil.rmtree, parent, ignore_errors=True)
+    return parent / "g.sock"
+
+
+OVER_BOTH_WIRES = pytest.mark.parametrize("wire", ["grpc", "local"])
+"""For tests of steps: over gRPC with TLS, and over the socket for steps."""
+
+
+@pytest.fixture
+def wire() -> str:
+    """Return how steps go; `OVER_BOTH_WIRES` takes its place."""
+    return "grpc"
+
+
 def batch(rows: int = 12, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
     images = torch.rand((rows, 1, 8, 8), generator=generator) * 2 - 1
@@ -121,21 +142,30 @@ class Local:
 
     folder: CuratorFolder
     curator: ServingCurator
+    wire: str = "grpc"
+
+    @property
+    def target(self) -> str:
+        if self.wire == "local":
+            return f"local:{self.curator.rpc.unix_socket}"
+        return f"localhost:{self.curator.rpc.port}"
 
     def connect(self, name: str = "alice", **options: Any) -> Barrier:
-        target = f"localhost:{self.curator.rpc.port}"
         return analyst.connect(
-            target, credentials=credentials(self.folder, name), patience=5.0, **options
+            self.target, credentials=credentials(self.folder, name), patience=5.0, **options
         )
 
 
 @pytest.fixture
-def local(tmp_path: Path) -> Iterator[Local]:
+def local(tmp_path: Path, wire: str) -> Iterator[Local]:
     folder = digits_folder(tmp_path / "curator")
-    config = CuratorConfig(grpc=GrpcSection(port=0), rest=RestSection(port=0))
+    unix_socket = str(socket_of(folder)) if wire == "local" else ""
+    config = CuratorConfig(
+        grpc=GrpcSection(port=0, unix_socket=unix_socket), rest=RestSection(port=0)
+    )
     curator = create_curator(folder, config)
     curator.start()
-    yield Local(folder=folder, curator=curator)
+    yield Local(folder=folder, curator=curator, wire=wire)
     curator.draining.set()
     curator.wait()
 
@@ -148,6 +178,7 @@ class Process:
     process: Forked
     grpc_port: int
     rest_port: int
+    wire: str = "grpc"
 
     def kill(self) -> None:
         """Kill -9: no handler runs."""
@@ -158,9 +189,14 @@ class Process:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(60)
 
+    @property
+    def target(self) -> str:
+        if self.wire == "local":
+            return f"local:{socket_of(self.folder)}"
+        return f"localhost:{self.grpc_port}"
+
     def connect(self, name: str = "alice", **options: Any) -> Barrier:
-        target = f"localhost:{self.grpc_port}"
-        return analyst.connect(target, credentials=credentials(self.folder, name), **options)
+        return analyst.connect(self.target, credentials=credentials(self.folder, name), **options)
 
 
 def start_curator(
@@ -180,13 +216,16 @@ def start_curator(
 
 
 @pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[..., Process]]:
+def serve(tmp_path: Path, wire: str) -> Iterator[Callable[..., Process]]:
     """Return a function that starts `curator serve` and waits for its ready line."""
     started: list[Process] = []
 
     def start(folder: CuratorFolder, *arguments: str, grpc_port: int = 0) -> Process:
         log_path = tmp_path / f"curator-{len(started)}.log"
+        if wire == "local":
+            arguments = ("--grpc-unix-socket", str(socket_of(folder)), *arguments)
         started.append(start_curator(folder, log_path, *arguments, grpc_port=grpc_port))
+        started[-1].wire = wire
         return started[-1]
 
     yield start

@@ -19,7 +19,7 @@ from curator.folder import CuratorFolder
 from curator.process.bootstrap import ServingCurator, create_curator
 from curator.service.caller import Role
 from protos.weir.v1 import refusal_pb2, service_pb2_grpc
-from tests.e2e.conftest import digits_folder
+from tests.e2e.conftest import digits_folder, socket_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,8 @@ def refused(call: Callable[[], Any]) -> Refused:
 @contextmanager
 def serving(root: Path) -> Iterator[Doors]:
     folder = digits_folder(root)
-    config = CuratorConfig(grpc=GrpcSection(port=0, certificate_port=0), rest=RestSection(port=0))
+    grpc_section = GrpcSection(port=0, certificate_port=0, unix_socket=str(socket_of(folder)))
+    config = CuratorConfig(grpc=grpc_section, rest=RestSection(port=0))
     curator = create_curator(folder, config)
     curator.start()
     yield Doors(folder=folder, curator=curator)

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.e2e.conftest import SINKHORN, Local, Process, batch, digits_folder
+from tests.e2e.conftest import OVER_BOTH_WIRES, SINKHORN, Local, Process, batch, digits_folder
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, OVER_BOTH_WIRES]
 
 
 def numbered(count: int, taken: list[int]) -> Iterator[tuple[Tensor, Tensor]]:

@@ -24,7 +24,7 @@ from curator.ledger.sql_ledger import SqlLedger
 from curator.sanitizer.entropy import OsEntropy
 from curator.sanitizer.prefetched import PrefetchedNoise
 from curator.telemetry.log import JsonFormatter
-from tests.e2e.conftest import SINKHORN, Local, batch, token
+from tests.e2e.conftest import OVER_BOTH_WIRES, SINKHORN, Local, batch, token
 
 pytestmark = pytest.mark.e2e
 
@@ -78,6 +78,7 @@ STEP_PLANTS = [
 ]
 
 
+@OVER_BOTH_WIRES
 @pytest.mark.parametrize(
     ("where", "name", "answers"), STEP_PLANTS, ids=[name for _, name, _ in STEP_PLANTS]
 )

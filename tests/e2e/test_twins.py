@@ -1,9 +1,10 @@
-"""The same step over stream and unary at once: identical bytes, one charge."""
+"""The same step over every way at once: identical bytes, one charge."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,9 +17,17 @@ from analyst.client.run import Run
 from analyst.errors import RequestRefused
 from protos.weir.v1 import service_pb2_grpc
 from protos.weir.v1.refusal_pb2 import Refusal
-from tests.e2e.conftest import SINKHORN, Local, Process, batch, digits_folder, token
+from tests.e2e.conftest import (
+    OVER_BOTH_WIRES,
+    SINKHORN,
+    Local,
+    Process,
+    batch,
+    digits_folder,
+    token,
+)
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, OVER_BOTH_WIRES]
 
 
 @pytest.fixture
@@ -29,7 +38,7 @@ def stub(local: Local):  # type: ignore[no-untyped-def]
         yield service_pb2_grpc.WeirServiceStub(channel)
 
 
-def test_a_hundred_twins_over_both_doors(
+def test_a_hundred_twins_over_all_doors(
     local: Local, stub: service_pb2_grpc.WeirServiceStub
 ) -> None:
     metadata = (("authorization", f"Bearer {token(local.folder, 'alice')}"),)
@@ -44,8 +53,13 @@ def test_a_hundred_twins_over_both_doors(
         call = stub.StreamSteps(iter([request]), metadata=metadata, timeout=60)
         return next(iter(call)).SerializeToString()
 
+    def over_the_wire(_: int) -> bytes:
+        with local.connect() as barrier, closing(barrier._connection.open_steps(60, 0)) as steps:
+            steps.send(request)
+            return steps.receive().SerializeToString()
+
     with ThreadPoolExecutor(16) as pool:
-        jobs = [pool.submit((unary, stream)[i % 2], i) for i in range(100)]
+        jobs = [pool.submit((unary, stream, over_the_wire)[i % 3], i) for i in range(100)]
         answers = {job.result() for job in jobs}
     assert len(answers) == 1
     with local.connect() as barrier:
@@ -107,7 +121,9 @@ def test_the_replay_matrix(tmp_path: Path, serve: Callable[..., Process]) -> Non
 def refusal(run: Run, images: torch.Tensor, labels: torch.Tensor) -> str:
     """Ask the run's connection for one step without the client's own recovery."""
     request = encode_step(run.run_id, run.next_step, images, labels)
-    with pytest.raises(grpc.RpcError) as caught:
-        run._connection.stub.Step(request, metadata=run._connection._metadata, timeout=60)
+    with closing(run._connection.open_steps(60, 0)) as steps:
+        steps.send(request)
+        with pytest.raises(grpc.RpcError) as caught:
+            steps.receive()
     trailing: Any = cast("grpc.Call", caught.value).trailing_metadata()
     return Refusal.FromString(dict(trailing)["weir-refusal-bin"]).reason

@@ -1,36 +1,43 @@
 """Send malformed requests to a curator: it refuses them, charges nothing and stays small.
 
-Usage: python -m tests.fuzz.grpc [--requests 50000] [--seed 1]
+Over the local wire streams of steps go over the socket for steps, some of their frames broken too.
+
+Usage: python -m tests.fuzz.grpc [--requests 50000] [--seed 1] [--wire local]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
+import socket
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from struct import Struct
 from typing import Any
 
 import grpc
 
 import analyst
+from analyst.client.local_steps import StepsEnded
 from curator.clock import utc_now
 from curator.errors import CuratorError
 from curator.folder import CuratorFolder
 from curator.ledger.sql_ledger import SqlLedger
-from protos.weir.v1 import refusal_pb2, release_pb2
+from protos.weir.v1 import local_pb2, refusal_pb2, release_pb2
 from tests.e2e.conftest import (
     EMBEDDING,
     SINKHORN,
     Process,
     credentials,
     digits_folder,
+    socket_of,
     start_curator,
 )
 from tests.fuzz.mutate import SERVICE, Mutator
@@ -39,6 +46,7 @@ WARM_UP = 5000
 FORBIDDEN = {grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN, grpc.StatusCode.UNIMPLEMENTED}
 SILENT = {grpc.StatusCode.RESOURCE_EXHAUSTED}  # gRPC's own: the message is too large
 CHANGING = {"OpenRun", "CloseRun", "Step", "StreamSteps", "ResumeRun"}
+HEADER = Struct(">BI")
 MOST_ENTRIES = 5  # that one answered request can write
 
 
@@ -55,8 +63,12 @@ class Outcome:
 class Fuzz:
     """One caller with open runs, and a run of somebody else."""
 
-    def __init__(self, folder: CuratorFolder, port: int, seed: int) -> None:
+    def __init__(
+        self, folder: CuratorFolder, port: int, seed: int, steps: Path | None = None
+    ) -> None:
         self.folder = folder
+        self._steps = steps  # the socket for steps
+        self._frames = random.Random(seed)  # noqa: S311 - a test, repeatable
         self.outcome = Outcome()
         target = f"localhost:{port}"
         with analyst.connect(target, credentials=credentials(folder, "alice")) as barrier:
@@ -88,11 +100,9 @@ class Fuzz:
 
     def _ask(self, method: str, messages: list[bytes]) -> int:
         """Return how many answers came."""
-        channel: Any = self.channel
-        call = channel.stream_stream(f"/{SERVICE.full_name}/{method}")
         answers = 0
         try:
-            for answer in call(iter(messages), metadata=self._metadata, timeout=60):
+            for answer in self._call(method, messages):
                 answers += 1
                 if method in {"Step", "StreamSteps"}:
                     step = release_pb2.StepResponse.FromString(answer)
@@ -101,6 +111,26 @@ class Fuzz:
         except grpc.RpcError as error:
             self._judge(method, messages, error)
         return answers
+
+    def _call(self, method: str, messages: list[bytes]) -> Iterator[bytes]:
+        if self._steps is not None and method == "StreamSteps":
+            yield from over_the_socket(self._steps, self._metadata[0][1], self._broken(messages))
+            return
+        channel: Any = self.channel
+        call = channel.stream_stream(f"/{SERVICE.full_name}/{method}")
+        yield from call(iter(messages), metadata=self._metadata, timeout=60)
+
+    def _broken(self, messages: list[bytes]) -> bytes:
+        """Return frames, one in ten of them with another kind or another length."""
+        chance, sent = self._frames, b""
+        for data in messages:
+            kind, length = int(local_pb2.LOCAL_FRAME_STEP), len(data)
+            if chance.random() < 0.1:
+                kind = chance.choice((0, 1, 3, 77, 255))
+            if chance.random() < 0.1:
+                length = chance.choice((length + 1, max(0, length - 1), 0xFFFFFFFF, 0))
+            sent += HEADER.pack(kind, length) + data
+        return sent
 
     def _judge(self, method: str, messages: list[bytes], error: Any) -> None:
         code = error.code()
@@ -113,7 +143,7 @@ class Fuzz:
             self.outcome.reasons[refusal.reason] += 1
         if code in FORBIDDEN or (refusal is None and code not in SILENT):
             shown = [message[:200] for message in messages]
-            self.outcome.faults.append(f"{method} {code.name} {error.details()!r}: {shown}")
+            self.outcome.faults.append(f"{method} {code.name} {error!r}: {shown}")
 
     def _look_at_the_ledger(self, method: str, messages: list[bytes], answers: int) -> None:
         head = self._ledger.head()
@@ -134,6 +164,31 @@ class Fuzz:
                     self.outcome.faults.append(f"{run_id}: {used} used, {answered} answered")
 
 
+def over_the_socket(path: Path, authorization: str, sent: bytes) -> Iterator[bytes]:
+    """Send frames after a call, and yield the answers until the call ends."""
+    call = local_pb2.LocalCall(authorization=authorization).SerializeToString()
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(60)
+        connection.connect(str(path))
+        with suppress(OSError):  # refused before all of it was sent
+            connection.sendall(HEADER.pack(local_pb2.LOCAL_FRAME_CALL, len(call)) + call + sent)
+            connection.shutdown(socket.SHUT_WR)
+        said = bytearray()
+        with suppress(ConnectionResetError):  # frames after a refusal are not read
+            while more := connection.recv(1 << 16):
+                said += more
+    while said:
+        kind, length = HEADER.unpack_from(said)
+        data = bytes(said[HEADER.size : HEADER.size + length])
+        del said[: HEADER.size + length]
+        if kind == local_pb2.LOCAL_FRAME_STEP:
+            yield data
+            continue
+        end = local_pb2.LocalEnd.FromString(data)
+        if end.code:
+            raise StepsEnded(end)
+
+
 def fill_transform_caches(process: Process) -> None:
     """Plan runs of many lengths: scipy keeps the tables of its last 16 Fourier transforms."""
     with process.connect() as barrier:
@@ -141,6 +196,11 @@ def fill_transform_caches(process: Process) -> None:
             changed = {"sampling_rate": (40 - number / 7) / 1437}
             steps = (2, 3, 7, 1, 21)[number % 5]
             barrier.plan("digits", "dp-sinkhorn", SINKHORN | changed, num_steps=steps)
+
+
+def steps_of(folder: CuratorFolder) -> Path:
+    """Return the socket for steps."""
+    return socket_of(folder).with_name("g.sock.steps")
 
 
 def resident_kib(pid: int) -> int:
@@ -155,7 +215,9 @@ def curator() -> Iterator[Process]:
     with tempfile.TemporaryDirectory(prefix="weir-fuzz-") as root:
         folder = digits_folder(Path(root) / "curator")
         folder.config.write_text("[limits]\nmax_message_mib = 1\n")
-        process = start_curator(folder, Path(root) / "log")
+        unix_socket = str(socket_of(folder))
+        log = Path(root) / "log"
+        process = start_curator(folder, log, "--grpc-unix-socket", unix_socket)
         try:
             yield process
         finally:
@@ -166,10 +228,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=50_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--wire", choices=["grpc", "local"], default="grpc")
     arguments = parser.parse_args()
     begun = time.monotonic()
     with curator() as process:
-        fuzz = Fuzz(process.folder, process.grpc_port, arguments.seed)
+        steps = steps_of(process.folder) if arguments.wire == "local" else None
+        fuzz = Fuzz(process.folder, process.grpc_port, arguments.seed, steps)
         fill_transform_caches(process)
         fuzz.send(min(WARM_UP, arguments.requests // 2))
         before = resident_kib(process.process.pid)

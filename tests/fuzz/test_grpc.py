@@ -7,16 +7,19 @@ from pathlib import Path
 import pytest
 
 from curator.errors import CuratorError
+from tests.e2e.conftest import OVER_BOTH_WIRES
 from tests.e2e.identity_doors import serving
-from tests.fuzz.grpc import Fuzz
+from tests.fuzz.grpc import Fuzz, steps_of
 
 pytestmark = pytest.mark.e2e
 
 
-def test_malformed_requests_are_refused_and_never_charged(tmp_path: Path) -> None:
+@OVER_BOTH_WIRES
+def test_malformed_requests_are_refused_and_never_charged(tmp_path: Path, wire: str) -> None:
     with serving(tmp_path / "curator") as doors:
         port = doors.curator.rpc.port
-        fuzz = Fuzz(doors.folder, port, seed=7)
+        steps = steps_of(doors.folder) if wire == "local" else None
+        fuzz = Fuzz(doors.folder, port, 7, steps)
         fuzz.send(500)
         fuzz.check_steps(port)
         fuzz.close()

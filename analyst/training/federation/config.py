@@ -44,7 +44,7 @@ def _checked(address: str) -> str:
 class MemberConfig:
     """One curator of a federation."""
 
-    address: Annotated[str, AfterValidator(_checked)]  # HOST:PORT or unix:/path
+    address: Annotated[str, AfterValidator(_checked)]  # HOST:PORT, unix:/path or local:/path
     name: str = ""  # the address if empty
     credentials: Path | None = None
     insecure_loopback: bool = False

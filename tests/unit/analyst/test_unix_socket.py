@@ -25,33 +25,33 @@ def path(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_the_own_socket_in_the_own_folder(path: Path) -> None:
-    check_unix_socket(f"unix:{path}")
+    check_unix_socket(path)
     path.unlink()
-    check_unix_socket(f"unix:{path}")  # the curator may come back
+    check_unix_socket(path)  # the curator may come back
     path.parent.rmdir()
-    check_unix_socket(f"unix:{path}")  # it may make its folder again, and nobody else
+    check_unix_socket(path)  # it may make its folder again, and nobody else
 
 
 def test_a_folder_that_is_missing_where_others_may_make_it(tmp_path: Path) -> None:
     tmp_path.chmod(0o1777)
     with pytest.raises(CredentialsError, match="others may make files"):
-        check_unix_socket(f"unix:{tmp_path}/not/there/g.sock")
+        check_unix_socket(tmp_path / "not/there/g.sock")
 
 
 def test_a_folder_that_others_may_put_another_in_the_place_of(path: Path) -> None:
     path.parent.parent.chmod(0o1777)  # as /tmp: they cannot
-    check_unix_socket(f"unix:{path}")
+    check_unix_socket(path)
     path.parent.parent.chmod(0o777)
     with pytest.raises(CredentialsError, match="others may make files"):
-        check_unix_socket(f"unix:{path}")
+        check_unix_socket(path)
 
 
 def test_a_link_is_followed_to_where_it_leads(path: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(path.parent)
-    check_unix_socket(f"unix:{tmp_path}/link/g.sock")
+    check_unix_socket(tmp_path / "link/g.sock")
     path.parent.chmod(0o777)
     with pytest.raises(CredentialsError, match="others may make files"):
-        check_unix_socket(f"unix:{tmp_path}/link/g.sock")
+        check_unix_socket(tmp_path / "link/g.sock")
 
 
 def test_grpc_is_given_a_path_that_it_decodes_to_the_same() -> None:
@@ -63,7 +63,7 @@ def test_grpc_is_given_a_path_that_it_decodes_to_the_same() -> None:
 def test_a_socket_that_others_may_open(path: Path, mode: int) -> None:
     path.chmod(mode)
     with pytest.raises(CredentialsError, match="only its owner"):
-        check_unix_socket(f"unix:{path}")
+        check_unix_socket(path)
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o770])
@@ -73,7 +73,7 @@ def test_a_folder_where_others_may_make_a_socket(path: Path, mode: int, *, exist
         path.unlink()
     path.parent.chmod(mode)
     with pytest.raises(CredentialsError, match="others may make files") as refused:
-        check_unix_socket(f"unix:{path}")
+        check_unix_socket(path)
     assert "only the curator's user may write" in refused.value.remedy
 
 
@@ -81,4 +81,4 @@ def test_a_file_is_no_socket(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "file").chmod(0o600)
     with pytest.raises(CredentialsError, match="not a socket"):
-        check_unix_socket(f"unix:{tmp_path}/file")
+        check_unix_socket(tmp_path / "file")

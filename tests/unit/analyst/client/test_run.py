@@ -6,7 +6,7 @@ import json
 import warnings
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import numpy as np
@@ -19,6 +19,7 @@ from analyst.client.channel import Connection
 from analyst.client.codec import encode_step
 from analyst.client.retry import persist
 from analyst.client.run import Run
+from analyst.client.stream import StepStream
 from analyst.errors import (
     BadBatch,
     BarrierClosed,
@@ -78,9 +79,11 @@ class FakeConnection:
         state.budget.epsilon = 10
         return state
 
-    def stream_steps(self, requests: Any) -> FakeCall:
+    def open_steps(self, seconds: float, part_bytes: int) -> StepStream:
         self.num_streams += 1
-        return FakeCall(self, requests)
+        return StepStream(
+            lambda requests: cast("Any", FakeCall(self, requests)), self.target, seconds, part_bytes
+        )
 
     def answer(self, request: release_pb2.StepRequest) -> release_pb2.StepResponse:
         if self.asked.setdefault(request.step, request.images.data) != request.images.data:
