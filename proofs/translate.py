@@ -19,6 +19,7 @@ OPERATORS: Final[Mapping[type[ast.AST], str]] = {
     ast.Sub: "py_sub",
     ast.Mult: "py_mul",
     ast.FloorDiv: "py_floordiv",
+    ast.Div: "py_div",
     ast.Pow: "py_pow",
     ast.RShift: "py_rshift",
     ast.LShift: "py_lshift",
@@ -30,6 +31,7 @@ CALLS: Final = {
     "min": "py_min",
     "max": "py_max",
     "any": "py_any",
+    "len": "py_len",
     "zip": "py_zip",
     "range": "py_range",
     "math.isqrt": "py_isqrt",
@@ -46,6 +48,7 @@ METHODS: Final = {
     "square()": "square",
     "square_()": "square",
     "sum(dim=1)": "sum_dim_1",
+    "sum(dim=1,keepdim=True)": "sum_dim_1_keepdim",
     "numel()": "numel",
     "tolist()": "tolist",
     "index_add_(0,,)": "index_add",
@@ -111,10 +114,13 @@ def constant(tree: ast.Module, name: str) -> str:
                 case ast.Call(func=ast.Name(id="Fraction"), args=[top, bottom]):
                     return f"({ast.literal_eval(top)} # {ast.literal_eval(bottom)})%Q"
                 case ast.Constant(value=float() as number):
-                    numerator, denominator = number.as_integer_ratio()
-                    return f"({numerator} # {denominator})%Q"
+                    return _fraction(number)
+                case ast.BinOp(
+                    ast.Constant(float() as base), ast.Pow(), ast.Constant(int() as power)
+                ):
+                    return _fraction(base**power)
                 case ast.Tuple():
-                    return f"[{'; '.join(_fractions(value))}]"
+                    return f"[{'; '.join(map(_fraction, numbers(value)))}]"
                 case _:
                     pass
             return f"{Writer({}).expression(value)} : Z"
@@ -202,10 +208,12 @@ class Writer:
             case ast.NotIn(), _ if _is_none(left):
                 return f"(negb (py_has_none {self.expression(right)}))"
             case ast.NotIn(), ast.Set(elts=items):
-                found = (f"({self.expression(left)} =? {self.expression(item)})" for item in items)
+                found = (
+                    f"(py_eq {self.expression(left)} {self.expression(item)})" for item in items
+                )
                 return f"(negb ({' || '.join(found)}))"
             case ast.Eq(), _:
-                return f"({self.expression(left)} =? {self.expression(right)})"
+                return f"(py_eq {self.expression(left)} {self.expression(right)})"
             case ast.IsNot(), ast.Name(id="int") if ast.unparse(left).startswith("type("):
                 return "false"  # by the annotation
             case _:
@@ -247,7 +255,7 @@ class Writer:
         if function.attr in self.names:
             given = map(self.expression, [function.value, *node.args])
             return f"({self.names[function.attr]} {' '.join(given)})"
-        shapes = {"0", "1", "-1"}
+        shapes = {"0", "1", "-1", "True"}
         marks = [text if (text := ast.unparse(one)) in shapes else "" for one in node.args]
         open_ones = [one for one in node.args if ast.unparse(one) not in shapes]
         for keyword in node.keywords:
@@ -273,7 +281,7 @@ class Writer:
         return f"(py_filter_map {source} (fun {bound} => {some}))"
 
     def choice(self, node: ast.IfExp) -> str:
-        """Return a conditional of which one side is None."""
+        """Return a conditional; the other side of None is Some."""
         body, otherwise, tests = node.body, node.orelse, [node.test]
         if isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.Or):
             tests = node.test.values
@@ -283,6 +291,9 @@ class Writer:
             rest = ", ".join("_" for _ in missing)
             value = self.expression(otherwise)
             return f"(match {', '.join(missing)} with {some} => Some {value} | {rest} => None end)"
+        if not _is_none(otherwise) and not _is_none(body):
+            either = self.expression(body), self.expression(otherwise)
+            return f"(if ({self.test(node.test)} : bool) then {either[0]} else {either[1]})"
         if not _is_none(otherwise):
             raise Untranslated(node)
         return f"(if {self.test(node.test)} then Some {self.expression(body)} else None)"
@@ -332,17 +343,22 @@ class Writer:
         if _is_none(value):
             return "None"
         text = self.expression(value)
-        return text if not self.optional or isinstance(value, ast.IfExp) else f"Some {text}"
+        chooses = isinstance(value, ast.IfExp)  # of which one side is None
+        return text if not self.optional or chooses else f"Some {text}"
 
 
-def _fractions(node: ast.Tuple) -> Iterator[str]:
+def numbers(node: ast.Tuple) -> Iterator[float]:
     """Yield the items of a tuple of numbers, with those of tuples in it."""
     for one in node.elts:
         if isinstance(one, ast.Starred) and isinstance(one.value, ast.Tuple):
-            yield from _fractions(one.value)
+            yield from numbers(one.value)
         else:
-            top, bottom = float(ast.literal_eval(one)).as_integer_ratio()
-            yield f"({top} # {bottom})%Q"
+            yield float(ast.literal_eval(one))
+
+
+def _fraction(number: float) -> str:
+    top, bottom = number.as_integer_ratio()
+    return f"({top} # {bottom})%Q"
 
 
 def _is_none(node: ast.expr) -> bool:

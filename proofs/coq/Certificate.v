@@ -447,3 +447,59 @@ Proof.
     + nia.
 Qed.
 
+(** ** outer._is_certified: integers in double precision *)
+
+(** A sum, with the order of its additions. *)
+Inductive tree := leaf (z : Z) | node (a b : tree).
+Fixpoint leaves (t : tree) : list Z := match t with leaf z => [z] | node a b => leaves a ++ leaves b end.
+Fixpoint rounded_sum (round : Z -> Z) (t : tree) : Z :=
+  match t with leaf z => z | node a b => round (rounded_sum round a + rounded_sum round b) end.
+
+(** A rounding that never turns the order around, and keeps what double precision holds exactly. *)
+Theorem sum_in_any_order round t : (forall z, 0 <= z <= 2 ^ 53 -> round z = z) ->
+  (forall y z, y <= z -> round y <= round z) -> (forall z, In z (leaves t) -> 0 <= z <= 2 ^ 53) ->
+  0 <= rounded_sum round t /\
+  (total (leaves t) <= 2 ^ 53 -> rounded_sum round t = total (leaves t)) /\
+  (2 ^ 53 < total (leaves t) -> 2 ^ 53 <= rounded_sum round t).
+Proof.
+  intros Hexact Hmono. induction t as [ z | a IHa b IHb ]; intros H; cbn [leaves rounded_sum].
+  - specialize (H z (or_introl eq_refl)). cbn. lia.
+  - destruct IHa as (A0 & A1 & A2). { intros z Hz. apply H, in_or_app. now left. }
+    destruct IHb as (B0 & B1 & B2). { intros z Hz. apply H, in_or_app. now right. }
+    assert (Ha : 0 <= total (leaves a)). { apply total_nonneg. intros z Hz. apply H, in_or_app. now left. }
+    assert (Hb : 0 <= total (leaves b)). { apply total_nonneg. intros z Hz. apply H, in_or_app. now right. }
+    rewrite total_app. set (x := rounded_sum round a) in *. set (y := rounded_sum round b) in *.
+    assert (Hzero : round 0 = 0) by (apply Hexact; lia). assert (Htop : round (2 ^ 53) = 2 ^ 53) by (apply Hexact; lia).
+    repeat split.
+    + rewrite <- Hzero. apply Hmono. lia.
+    + intros Hsum. rewrite A1, B1 by lia. apply Hexact. lia.
+    + intros Hsum. rewrite <- Htop. apply Hmono.
+      destruct (Z.le_gt_cases (total (leaves a)) (2 ^ 53)); destruct (Z.le_gt_cases (total (leaves b)) (2 ^ 53)); lia.
+Qed.
+
+Lemma known_sum v : (forall x, In x v -> 0 <= x) ->
+  fold_right add_doubles (exactly 0) (map known v) = known (total v).
+Proof.
+  induction v as [ | x v IH ]; intros H; [ reflexivity | ].
+  assert (Hx : 0 <= x) by (apply H; now left).
+  assert (Hv : 0 <= total v) by (apply total_nonneg; intros; apply H; now right).
+  cbn [map fold_right]. rewrite IH, total_cons by (intros; apply H; now right). unfold known at 1 2.
+  destruct (Z.leb_spec x (2 ^ 53)), (Z.leb_spec (total v) (2 ^ 53)); cbn [add_doubles]; try reflexivity;
+    unfold known; destruct (Z.leb_spec (x + total v) (2 ^ 53)); try reflexivity; lia.
+Qed.
+
+Theorem factors_certified_exact rows r : In r [LEFT_RADIUS; RIGHT_RADIUS] ->
+  (forall v, In v rows -> bounded_by (Qnum BEYOND) v) ->
+  factors_certified (rows_of rows) r = map (fun v => sum_of_squares v <=? r ^ 2) rows
+  /\ (Qnum BEYOND * Qnum BEYOND <= 2 ^ 53 /\ Qden BEYOND = 1%positive).
+Proof.
+  intros Hr _. split; [ | split; [ unfold BEYOND; cbn; lia | reflexivity ] ].
+  assert (Hr2 : 0 <= r ^ 2 < 2 ^ 53).
+  { destruct Hr as [<- | [<- | []]]; cbn; lia. }
+  unfold factors_certified, sum_dim_1_keepdim, square, square_doubles, py_le, le_doubles, py_pow, pow_Z.
+  rewrite !map_map. apply map_ext. intros v.
+  rewrite <- (map_map (fun x => x * x) known), known_sum.
+  - unfold known. fold (sum_of_squares v). destruct (Z.leb_spec (sum_of_squares v) (2 ^ 53)); [ reflexivity | ].
+    destruct (Z.leb_spec (2 ^ 53) (r ^ 2)), (Z.leb_spec (sum_of_squares v) (r ^ 2)); try reflexivity; lia.
+  - intros x Hx. apply in_map_iff in Hx. destruct Hx as (y & <- & _). nia.
+Qed.

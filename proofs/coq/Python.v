@@ -26,6 +26,7 @@ Class Add A B C := py_add : A -> B -> C.
 Class Sub A B C := py_sub : A -> B -> C.
 Class Mul A B C := py_mul : A -> B -> C.
 Class FloorDiv A B C := py_floordiv : A -> B -> C.
+Class Div A B C := py_div : A -> B -> C.
 Class Pow A B C := py_pow : A -> B -> C.
 Class RightShift A B C := py_rshift : A -> B -> C.
 Class LeftShift A B C := py_lshift : A -> B -> C.
@@ -33,6 +34,7 @@ Class BitAnd A B C := py_and : A -> B -> C.
 Class Neg A := py_neg : A -> A.
 Class Le A B C := py_le : A -> B -> C.
 Class Lt A B C := py_lt : A -> B -> C.
+Class Eq A := py_eq : A -> A -> bool.
 Class Truth A := py_truth : A -> bool.
 
 #[export] Instance add_Z : Add Z Z Z := Z.add.
@@ -46,6 +48,8 @@ Class Truth A := py_truth : A -> bool.
 #[export] Instance neg_Z : Neg Z := Z.opp.
 #[export] Instance le_Z : Le Z Z bool := Z.leb.
 #[export] Instance le_Q : Le Q Q bool := Qle_bool.
+#[export] Instance eq_Z : Eq Z := Z.eqb.
+#[export] Instance eq_Q : Eq Q := Qeq_bool.
 #[export] Instance lt_Z : Lt Z Z bool := Z.ltb.
 
 Notation vector := (list Z).
@@ -76,6 +80,7 @@ Definition py_max (a b : Z) : Z := Z.max a b.
 Definition py_min (l : list Z) : Z := match l with [] => 0 | x :: l => fold_right Z.min x l end.
 Definition py_int (z : Z) : Z := z.
 Definition py_isqrt (z : Z) : Z := Z.sqrt z.
+Definition py_len {A} (l : list A) : Z := Z.of_nat (length l).
 Definition py_any {A} `{Truth A} (l : list A) : bool := existsb py_truth l.
 Definition py_zip {A B} (a : list A) (b : list B) : list (A * B) := combine a b.
 Definition py_map {A B} (l : list A) (f : A -> B) : list B := map f l.
@@ -98,12 +103,12 @@ Definition py_slice (v : vector) (start stop : Z) : vector :=
 
 Class Clamp A := clamp : A -> Z -> Z -> A.
 Class ClampMax A := clamp_max : A -> Z -> A.
-Class Square A := square : A -> A.
+Class Square A B := square : A -> B.
 #[export] Instance clamp_vector : Clamp vector := fun v low high => map (fun x => Z.min (Z.max x low) high) v.
 #[export] Instance clamp_matrix : Clamp matrix := fun m low high => map (fun v => clamp v low high) m.
 #[export] Instance clamp_max_vector : ClampMax vector := fun v high => map (fun x => Z.min x high) v.
-#[export] Instance square_vector : Square vector := fun v => map (fun x => wrap (x * x)) v.
-#[export] Instance square_matrix : Square matrix := fun m => map square m.
+#[export] Instance square_vector : Square vector vector := fun v => map (fun x => wrap (x * x)) v.
+#[export] Instance square_matrix : Square matrix matrix := fun m => map square m.
 
 Definition numel (v : vector) : Z := Z.of_nat (length v).
 Definition flat (v : vector) : vector := v.
@@ -119,15 +124,35 @@ Definition index_add (start : vector) (places values : vector) : vector :=
   map (fun '(u, x) => wrap (x + total (map snd (filter (fun '(p, _) => p =? Z.of_nat u) (combine places values)))))
     (combine (seq 0 (length start)) start).
 
-(** ** Floating-point numbers, as exact fractions *)
+(** ** Fractions, and floating-point numbers as such *)
 
 Inductive float := finite (q : Q) | infinite | not_a_number.
 Definition ratio (q : Q) : Z * Z := (Qnum q, Zpos (Qden q)).
 Definition below_infinity (x : float) : bool := match x with finite _ => true | _ => false end.
 Definition fraction (x : float) : Q := match x with finite q => q | _ => 0%Q end.
+#[export] Instance sub_Z_Q : Sub Z Q Q := fun z q => (inject_Z z - q)%Q.
+#[export] Instance div_Q_Z : Div Q Z Q := fun q z => (q / inject_Z z)%Q.
 #[export] Instance mul_Q : Mul Q Q Q := Qmult.
 #[export] Instance mul_Q_Z : Mul Q Z Q := fun q z => (q * inject_Z z)%Q.
 Definition py_ceil (q : Q) : Z := Qceiling q.
+
+(** ** Integers in double precision
+
+    Rounding a sum of two numbers that are not negative is exact up to 2^53 and never comes back
+    below it, whatever is added in whatever order: [Certificate.sum_in_any_order]. So such a sum is
+    known, or known to be at least 2^53; the comparison with more than that is not. *)
+
+Inductive double := exactly (z : Z) | large.
+Inductive doubles := rows_of (m : list (list Z)).
+Definition known (z : Z) : double := if z <=? 2 ^ 53 then exactly z else large.
+Definition add_doubles (a b : double) : double :=
+  match a, b with exactly a, exactly b => known (a + b) | _, _ => large end.
+#[export] Instance square_doubles : Square doubles (list (list double)) := fun d =>
+  match d with rows_of m => map (map (fun x => known (x * x))) m end.
+Definition sum_dim_1_keepdim (m : list (list double)) : list double :=
+  map (fun v => fold_right add_doubles (exactly 0) v) m.
+#[export] Instance le_doubles : Le (list double) Z (list bool) := fun v r =>
+  map (fun x => match x with exactly z => z <=? r | large => 2 ^ 53 <=? r end) v.
 
 (** ** Classes of the code *)
 

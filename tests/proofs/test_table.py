@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from proofs import table
+from proofs.copied import module
 from proofs.subjects import GAUSSIAN
 from tests.proofs.copies import MUTANTS, ROOT, copy_of_code
 
@@ -29,7 +30,7 @@ def test_the_code_is_right() -> None:
 
 
 def test_a_word_that_is_one_off_is_found() -> None:
-    gaussian = table.module(ROOT / GAUSSIAN)
+    gaussian = module(ROOT / GAUSSIAN)
     words, law = list(gaussian.one_sided_cdf()), table.law()
     assert table.wrong_words(words, law) == []
     for place in (0, 700, len(words) - 2):
