@@ -21,7 +21,7 @@ OTHER_MACHINE = ATEN_CPU_CAPABILITY=default NUMBA_CPU_NAME=generic OPENBLAS_CORE
 # Else every process that a test starts compiles the sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test install protobuf triton lint types timed unit waits e2e numeric oldest newest kernels protos bench sbom clean
+.PHONY: help demo test install protobuf triton lint types timed unit waits e2e numeric oldest newest kernels proofs protos bench sbom clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,7 +67,7 @@ types: $(STAMP) ## mypy in strict mode
 	PYTHONHASHSEED=0 $(BIN)/mypy
 
 unit: $(STAMP) ## unit, contract, property, statistical and architecture tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests --ignore=tests/e2e --ignore=tests/browser $(TIMED:%=--ignore=%)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests --ignore=tests/e2e --ignore=tests/browser --ignore=tests/proofs $(TIMED:%=--ignore=%)
 
 timed: $(STAMP) ## tests that measure time
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(wildcard $(TIMED))
@@ -99,6 +99,10 @@ newest: $(STAMP) ## upgrade this environment past constraints.txt; numeric, and 
 
 kernels: $(STAMP) triton ## the graphics card's kernels in Triton's interpreter, without a card
 	PYTHONPATH=$(VENV)/triton TRITON_INTERPRET=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) tests/unit/curator/divergences/test_cuda_kernels.py
+
+proofs: $(STAMP) ## let Coq and interval arithmetic check the proofs, and find every mutant of the code
+	$(BIN)/python -m proofs
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/proofs
 
 protos: $(STAMP) ## generate the stubs after a change of a .proto file
 	$(BIN)/python scripts/protos.py

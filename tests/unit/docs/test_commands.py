@@ -28,6 +28,7 @@ READ_ONLY = {
 """Pages whose commands are matched against the commands only, and which test does the rest."""
 
 OTHERS = {
+    "apt-get": "installs, as CI does",
     "make": "the Makefile's targets are what CI runs",
     "python3": "makes a virtual environment, as CI does",
     ".venv/bin/pip": "installs, as CI does",

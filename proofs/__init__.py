@@ -1,0 +1,1 @@
+"""Proofs that a machine checks; see docs/explanation/proofs.md."""
