@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -75,6 +76,7 @@ def throw_away_curator(
     noise: NoiseSource,
     facts: Callable[[str], DatasetFacts] = audit_facts,
     limits: Limits = _LIMITS,
+    monotonic: Callable[[], float] = time.monotonic,
 ) -> Iterator[ThrowAwayCurator]:
     """Serve records on the loopback interface until the block is left.
 
@@ -83,6 +85,7 @@ def throw_away_curator(
         noise: The production source, unless a test plants another.
         facts: Returns the public facts of a data set of a name.
         limits: Of the curator.
+        monotonic: Its clock, by which it decides how many steps it charges ahead.
 
     Yields:
         The curator.
@@ -95,6 +98,7 @@ def throw_away_curator(
             ledger=MemoryLedger(utc_now),
             datasets=ServedDatasets(),
             holder=f"audit-{threading.get_native_id()}",
+            monotonic=monotonic,
         )
         computing = Computing(noise=noise, executor=executor)
         server = create_server(

@@ -20,7 +20,7 @@ LOST = 0.02
 """Of the right guesses: what canaries take from each other, and Adam's first steps."""
 
 ATTACKS: dict[str, OneRunAttack] = {
-    "dp-cgan": CriticAttack(num_steps=4),
+    "dp-cgan": CriticAttack(num_steps=16),
     "dp-sinkhorn": TransportAttack(num_steps=400, expected_batch=8.0),
     "mean-embedding": EmbeddingAttack(num_canaries=1000),
 }
