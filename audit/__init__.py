@@ -29,3 +29,4 @@ TARGETS = (
     "score",
     "votes",
 )
+ONE_RUN_TARGETS = ("dp-cgan", "dp-sinkhorn", "mean-embedding")

@@ -17,6 +17,7 @@ from audit.canary_records import Records, records_of
 from audit.direction import Vector, statistic_of
 from audit.target import Target
 from audit.throw_away import throw_away_curator
+from curator.privacy.batches import Samples
 from curator.privacy.noise import NoiseSource
 from curator.sanitizer.entropy import OsEntropy
 
@@ -40,7 +41,6 @@ class Attack:
         self._target = target
         self._trials = trials
         self._samples = target.samples(pair)
-        self._num_candidates = target.open().requirements().answer_numbers
         self._statistic = statistic_of(target, pair)
 
     def scores(self, records: Records, noise: NoiseSource, progress: Progress) -> Scores:
@@ -76,7 +76,7 @@ class Attack:
         run = self._open(barrier, dataset, steps) if steps else None
         while run is not None and len(scores) < steps:
             try:
-                scores.append(self._statistic(self._answer(run)))
+                scores.append(self._statistic(ask(run, self._target, self._samples)))
             except CuratorFailed:
                 scores.append(math.inf)
                 run = barrier.resume_run(run.run_id)  # the ledger knows whether it is charged
@@ -91,7 +91,9 @@ class Attack:
                 if self._target.statistic:
                     answers = [barrier.download_release(run.run_id).values.numpy().ravel()]
                 else:
-                    answers = [self._answer(run) for _ in range(self._target.num_steps)]
+                    answers = [
+                        ask(run, self._target, self._samples) for _ in range(self._target.num_steps)
+                    ]
                 scores.append(self._statistic(np.concatenate(answers)))
             except BudgetExhausted:
                 break
@@ -99,17 +101,25 @@ class Attack:
                 scores.append(math.inf)
         return scores
 
-    def _answer(self, run: Run) -> Vector:
-        """Return the numbers of one answer, exactly: they are asked for in float64."""
-        rows, labels = self._samples.images_ND.double(), self._samples.labels_N
-        images = rows.reshape(-1, 1, SIDE, SIDE) if not self._samples.weights else rows
-        if self._num_candidates is not None:
-            gradient = run.votes(images, labels, self._num_candidates)
-        elif self._samples.weights:
-            gradient = run.feature_gradient(rows, self._samples.weights)
-        else:
-            gradient = run.gradient(images, labels)
-        return gradient.numpy().ravel()
+
+def ask(run: Run, target: Target, samples: Samples) -> Vector:
+    """Return the numbers of one answer, exactly: they are asked for in float64.
+
+    Args:
+        run: At its next step.
+        target: Says how many candidates there are, where records vote.
+        samples: What is sent.
+    """
+    rows, labels = samples.images_ND.double(), samples.labels_N
+    images = rows.reshape(-1, 1, SIDE, SIDE) if not samples.weights else rows
+    num_candidates = target.open().requirements().answer_numbers
+    if num_candidates is not None:
+        gradient = run.votes(images, labels, num_candidates)
+    elif samples.weights:
+        gradient = run.feature_gradient(rows, samples.weights)
+    else:
+        gradient = run.gradient(images, labels)
+    return gradient.numpy().ravel()
 
 
 GENEROUS_DELTAS = (1e-2, 1e-1)

@@ -8,6 +8,7 @@ from typing import Any
 
 from audit.canaries import Pair
 from audit.game import Progress, Result, Rules, play
+from audit.playback import Playback, play_back
 from audit.same_randomness import Comparison, compare
 from audit.target import Target
 from curator.cli.screen import table_lines
@@ -16,6 +17,10 @@ JOINT_ERROR = 1e-4  # of all bounds of one audit together
 
 _SAME_HEADER = (
     *("mechanism", "canary", "draws", "words", "operations", "answers", "state", "one part"),
+    *("moved / bound", "verdict"),
+)
+_PLAYED_HEADER = (
+    *("mechanism", "canary", "charges", "releases", "replies", "budget", "one part"),
     *("moved / bound", "verdict"),
 )
 _MEANING = (
@@ -27,12 +32,13 @@ _MEANING = (
 _SAYS = {True: "same", False: "DIFFER", None: "-"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Report:
     """What was found, and under which rules."""
 
     results: tuple[Result, ...]
     comparisons: tuple[Comparison, ...]
+    playbacks: tuple[Playback, ...]
     rules: Rules
 
     @classmethod
@@ -43,7 +49,7 @@ class Report:
         delta: float,
         progress: Callable[[str], Progress],
     ) -> Report:
-        """Play every game, and compare the same pairs under the same randomness.
+        """Play every game, and compare the same pairs under the same randomness, in two ways.
 
         Args:
             games: Each mechanism with each canary that has a meaning for it.
@@ -56,12 +62,21 @@ class Report:
             play(target, pair, rules, progress=progress(f"{target.name}, {pair.canary}"))
             for target, pair in games
         ]
-        return cls(tuple(results), tuple(compare(target, pair) for target, pair in games), rules)
+        return cls(
+            results=tuple(results),
+            comparisons=tuple(compare(target, pair) for target, pair in games),
+            playbacks=tuple(play_back(target, pair) for target, pair in games),
+            rules=rules,
+        )
 
     @property
     def verdicts(self) -> list[bool]:
         """Whether each claim stands."""
-        return [*(one.holds for one in self.results), *(one.holds for one in self.comparisons)]
+        return [
+            *(one.holds for one in self.results),
+            *(one.holds for one in self.comparisons),
+            *(one.holds for one in self.playbacks),
+        ]
 
     def text(self) -> str:
         """Return two tables with what they mean."""
@@ -94,6 +109,20 @@ class Report:
             )
             for one in self.comparisons
         ]
+        played = [
+            (
+                one.mechanism,
+                one.canary,
+                _SAYS[one.same_charges],
+                _SAYS[one.same_releases],
+                _SAYS[one.same_replies],
+                _SAYS[one.same_budget],
+                _SAYS[one.one_part],
+                f"{(one.squared_difference / one.squared_sensitivity) ** 0.5:.4f}",
+                "holds" if one.holds else "FAILS",
+            )
+            for one in self.playbacks
+        ]
         return (
             f"Distinguishing games over gRPC: epsilon of one trial at delta {deltas} under "
             "add-or-remove-one-record\n"
@@ -102,7 +131,9 @@ class Report:
             "bound proves nothing: it is what these attacks found in these trials.\n\n"
             "The same random words on both data sets, which get the same releases\n"
             f"{_lines(_SAME_HEADER, same)}\n"
-            f"{_MEANING}"
+            f"{_MEANING}\n\n"
+            "The same words through the whole service, which is told the same releases\n"
+            f"{_lines(_PLAYED_HEADER, played)}"
         )
 
     def document(self) -> dict[str, Any]:
@@ -112,6 +143,7 @@ class Report:
             "joint_confidence": 1 - JOINT_ERROR,
             "games": [asdict(one) | {"holds": one.holds} for one in self.results],
             "same_randomness": [asdict(one) | {"holds": one.holds} for one in self.comparisons],
+            "played_back": [asdict(one) | {"holds": one.holds} for one in self.playbacks],
         }
 
 

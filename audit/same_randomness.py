@@ -116,14 +116,7 @@ def compare(
     fewer, more = (records_of(pair, with_extra=with_extra) for with_extra in (False, True))
     without = _trace(target, pair, fewer, TapedNoise(tape))
     extra = _trace(target, pair, plant(more), TapedNoise(tape), replayed=without.made)
-    moved = [
-        (
-            sum((a - b) ** 2 for a, b in zip(one.integers, other.integers, strict=True)),
-            one.squared_sensitivity(_noise_multiplier(mechanism, one)),
-        )
-        for one, other in zip(without.made, extra.made, strict=True)
-    ]
-    difference, sensitivity = max(moved, key=lambda both: Fraction(*both))
+    difference, sensitivity = distance(mechanism, without.made, extra.made)
     parts = changed_parts(without.trial.state, extra.trial.state, target.num_parts)
     fixed = mechanism.kind is not Kind.RELEASED_ONCE and not pair.fails
     return Comparison(
@@ -134,7 +127,7 @@ def compare(
         same_operations=without.operations == extra.operations if fixed else None,
         same_answers=None if pair.fails else _same(without.trial.answers, extra.trial.answers),
         same_state=state_ignores_selections(target, pair, tape),
-        one_part=_one_at_most(parts, target) if without.trial.state else None,
+        one_part=one_at_most(parts, target) if without.trial.state else None,
         squared_difference=difference,
         squared_sensitivity=sensitivity,
     )
@@ -160,8 +153,38 @@ def _trace(
     return _Trace(trial=trial, made=made, noise=noise, operations=log.operations)
 
 
-def _one_at_most(parts: set[int | str], target: Target) -> bool:
-    """Return whether no more than one network changed, and nothing that belongs to none."""
+def distance(
+    mechanism: ServedMechanism,
+    made: Sequence[RecordedRelease],
+    others: Sequence[RecordedRelease],
+) -> tuple[int, int]:
+    """Return how far the releases of two runs with the same words are apart.
+
+    Args:
+        mechanism: That made them.
+        made: Of one run, in order.
+        others: Of the other run.
+
+    Returns:
+        The squared distance of the worst release and its square bound, in lattice spacings.
+    """
+    moved = [
+        (
+            sum((a - b) ** 2 for a, b in zip(one.integers, other.integers, strict=True)),
+            one.squared_sensitivity(_noise_multiplier(mechanism, one)),
+        )
+        for one, other in zip(made, others, strict=True)
+    ]
+    return max(moved, key=lambda both: Fraction(*both), default=(0, 1))
+
+
+def one_at_most(parts: set[int | str], target: Target) -> bool:
+    """Return whether no more than one network changed, and nothing that belongs to none.
+
+    Args:
+        parts: That changed, of `changed_parts`.
+        target: Says how many networks there are.
+    """
     return len(parts) <= min(1, target.num_parts) and not any(isinstance(k, str) for k in parts)
 
 

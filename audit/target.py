@@ -99,13 +99,23 @@ class Target:
         Args:
             delta: In (0, 1).
         """
-        mechanism = self.open()
-        setup, step = mechanism.setup_event(), mechanism.step_event()
-        if isinstance(step, NoEvent):
-            return pld_epsilon(setup, 1, delta)
-        if isinstance(setup, NoEvent):
-            return pld_epsilon(step, self.num_steps, delta)
-        return pld_epsilon(_together(setup, step, self.num_steps), 1, delta)
+        return claimed_epsilon(self.open(), self.num_steps, delta)
+
+
+def claimed_epsilon(mechanism: ServedMechanism, num_steps: int, delta: float) -> float:
+    """Return the epsilon that the accountant states for one run of declared steps.
+
+    Args:
+        mechanism: With the parameters of the run.
+        num_steps: Declared.
+        delta: In (0, 1).
+    """
+    setup, step = mechanism.setup_event(), mechanism.step_event()
+    if isinstance(step, NoEvent):
+        return pld_epsilon(setup, 1, delta)
+    if isinstance(setup, NoEvent):
+        return pld_epsilon(step, num_steps, delta)
+    return pld_epsilon(_together(setup, step, num_steps), 1, delta)
 
 
 def _together(setup: PrivacyEvent, step: PrivacyEvent, num_steps: int) -> GaussianEvent:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from curator.folder import initialise
 from curator.ledger.ledger import DatasetRegistration
 from curator.ledger.memory import MemoryLedger
 from curator.planning.planner import Planner
+from curator.privacy.facts import DatasetFacts
 from curator.privacy.noise import NoiseSource
 from curator.rpc.identity import KnownCallers
 from curator.rpc.server import RpcConfig, create_server
@@ -49,11 +51,12 @@ class ThrowAwayCurator:
     runs: Runs
     records: Records
     barrier: Barrier
+    facts: Callable[[str], DatasetFacts] = audit_facts
     _numbers: Iterator[int] = field(default_factory=count)
 
     def new_dataset(self) -> str:
         """Register the records once more, with a whole budget."""
-        facts = audit_facts(f"audit-{next(self._numbers)}")
+        facts = self.facts(f"audit-{next(self._numbers)}")
         self.runs.ledger.register_dataset(
             DatasetRegistration(
                 name=facts.name,
@@ -68,12 +71,21 @@ class ThrowAwayCurator:
 
 
 @contextmanager
-def throw_away_curator(records: Records, noise: NoiseSource) -> Iterator[ThrowAwayCurator]:
+def throw_away_curator(
+    records: Records,
+    noise: NoiseSource,
+    facts: Callable[[str], DatasetFacts] = audit_facts,
+    limits: Limits = _LIMITS,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> Iterator[ThrowAwayCurator]:
     """Serve records on the loopback interface until the block is left.
 
     Args:
         records: Public canaries.
         noise: The production source, unless a test plants another.
+        facts: Returns the public facts of a data set of a name.
+        limits: Of the curator.
+        monotonic: Its clock, by which it decides how many steps it charges ahead.
 
     Yields:
         The curator.
@@ -86,25 +98,26 @@ def throw_away_curator(records: Records, noise: NoiseSource) -> Iterator[ThrowAw
             ledger=MemoryLedger(utc_now),
             datasets=ServedDatasets(),
             holder=f"audit-{threading.get_native_id()}",
+            monotonic=monotonic,
         )
         computing = Computing(noise=noise, executor=executor)
         server = create_server(
-            Service(runs=runs, computing=computing, limits=_LIMITS),
-            Planner(ledger=runs.ledger, facts=runs.datasets.facts, limits=_LIMITS),
+            Service(runs=runs, computing=computing, limits=limits),
+            Planner(ledger=runs.ledger, facts=runs.datasets.facts, limits=limits),
             KnownCallers(folder.tokens),
             folder.signing_key,
             RpcConfig(
                 host="127.0.0.1",
                 port=0,
                 tls=folder.tls,
-                max_message_bytes=_LIMITS.max_message_bytes,
+                max_message_bytes=limits.max_message_bytes,
                 reflection=False,
             ),
         )
         server.start()
         try:
             with connect(f"localhost:{server.port}", credentials=credentials) as barrier:
-                yield ThrowAwayCurator(runs=runs, records=records, barrier=barrier)
+                yield ThrowAwayCurator(runs=runs, records=records, barrier=barrier, facts=facts)
         finally:
             server.drain(_GRACE_SECONDS)
             executor.shutdown(wait=True)

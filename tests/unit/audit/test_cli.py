@@ -9,6 +9,7 @@ import pytest
 
 from audit import CANARIES, TARGETS, report
 from audit.game import Check, Result
+from audit.playback import Playback
 from audit.same_randomness import Comparison
 from curator.cli import ExitCode, main
 
@@ -16,7 +17,7 @@ from curator.cli import ExitCode, main
 @pytest.fixture
 def played(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Replace the games by answers that a test chooses."""
-    chosen: dict[str, Any] = {"lower_bound": 0.5, "same_words": True}
+    chosen: dict[str, Any] = {"lower_bound": 0.5, "same_words": True, "same_replies": True}
 
     def play(target: Any, pair: Any, rules: Any, **_: Any) -> Result:
         chosen.setdefault("errors", []).append(rules.error)
@@ -46,6 +47,21 @@ def played(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             squared_sensitivity=4,
         )
 
+    def play_back(target: Any, pair: Any) -> Playback:
+        return Playback(
+            mechanism=target.name,
+            canary=pair.canary,
+            same_charges=True,
+            same_releases=True,
+            same_replies=chosen["same_replies"],
+            same_budget=True,
+            one_part=None,
+            num_replies=3,
+            squared_difference=1,
+            squared_sensitivity=4,
+        )
+
+    monkeypatch.setattr(report, "play_back", play_back)
     monkeypatch.setattr(report, "play", play)
     monkeypatch.setattr(report, "compare", compare)
     return chosen
@@ -62,20 +78,23 @@ def test_every_canary_of_every_mechanism_by_default(
     assert sum(played["errors"]) == pytest.approx(1e-4)  # jointly, over the whole table
 
 
-@pytest.mark.parametrize("fault", [{"lower_bound": 4.1}, {"same_words": False}])
+@pytest.mark.parametrize(
+    "fault", [{"lower_bound": 4.1}, {"same_words": False}, {"same_replies": False}]
+)
 def test_a_claim_that_does_not_stand_is_an_exit_code(
     played: dict[str, Any], capsys: pytest.CaptureFixture[str], fault: dict[str, Any]
 ) -> None:
     played |= fault
     command = ["audit", "--canary", "flip", "--mechanism", "dp-sinkhorn", "--trials", "50"]
     assert main(command) == ExitCode.FAILED
-    assert "1 of 2 checks contradict a claim" in capsys.readouterr().err
+    assert "1 of 3 checks contradict a claim" in capsys.readouterr().err
 
 
 def test_json(played: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "--canary", "flip", "empty", "--json"]) == ExitCode.OK
     document = json.loads(capsys.readouterr().out)
     assert len(document["games"]) == len(document["same_randomness"]) == 2 * len(TARGETS)
+    assert all(one["holds"] for one in document["played_back"])
     assert document["games"][0]["holds"] is True
 
 
