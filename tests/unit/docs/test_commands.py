@@ -43,6 +43,7 @@ OTHERS = {
     "git": "a contributor's own repository",
     "python": "a benchmark of a clone: tests/unit/benchmarks and tests/e2e/test_papers.py run them",
     "tar": "copies files",
+    "unzip": "copies files",
     "mkdocs": "tests/unit/docs/test_site.py builds the site where the extra is installed",
 }
 """Programs that are not ours, by name, with why no test runs them as they are printed."""
