@@ -114,7 +114,12 @@ class ServedCurator:
 
 @contextmanager
 def served(
-    way: Way, shape: Shape, *, module: str = "curator.cli", device: str = "cpu"
+    way: Way,
+    shape: Shape,
+    *,
+    module: str = "curator.cli",
+    device: str = "cpu",
+    slot_ms: float = 0.0,
 ) -> Iterator[ServedCurator]:
     """Serve random images until the end of the block; the folder is thrown away.
 
@@ -123,12 +128,15 @@ def served(
         shape: Of the images.
         module: What to start: the curator, or one with an empty barrier.
         device: Where the curator computes.
+        slot_ms: In which answers leave; 0 when they are ready.
     """
     root = Path(tempfile.mkdtemp(prefix="weir-"))
     try:
         folder = make_folder(root / "c", shape)
         text = folder.config.read_text()
-        folder.config.write_text(text.replace('device = "cpu"', f'device = "{device}"'))
+        text = text.replace('device = "cpu"', f'device = "{device}"')
+        text = text.replace("response_slot_ms = 0.0", f"response_slot_ms = {slot_ms}")
+        folder.config.write_text(text)
         arguments = ["--dir", str(folder.root), "--grpc-port", "0", "--rest-port", "0"]
         if way in _SOCKETS:
             arguments += ["--grpc-unix-socket", str(folder.root / "g.sock")]

@@ -22,6 +22,7 @@ from analyst.generators.generator import ImageShape
 from analyst.recipes import Recipe
 from analyst.recipes.load import load_recipe
 from analyst.training.loop import Update, train
+from analyst.training.run_source import ImageRun
 from analyst.training.state import new_state
 from analyst.tune_process import tune_process
 from benchmarks.inside import Step, mechanism_alone
@@ -107,19 +108,21 @@ def local(step: Step) -> TimedRun:
     return TimedRun(ask=ask)
 
 
-def blocks(recipe: Recipe, run: TimedRun) -> Iterator[float]:
+def blocks(recipe: Recipe, run: ImageRun, side: int = 28, steps: int = _BLOCK) -> Iterator[float]:
     """Yield the seconds of a step, block by block.
 
     Args:
         recipe: What to train.
         run: What to ask.
+        side: Of the images.
+        steps: Of a block.
     """
-    state = new_state(recipe, ImageShape(channels=1, height=28, width=28, num_classes=10))
+    state = new_state(recipe, ImageShape(channels=1, height=side, width=side, num_classes=10))
     while True:
-        block = Block()
+        block = Block(left=steps + 1)
         started = time.perf_counter()
         train(state, run, recipe, observer=block, stop=block)
-        yield (time.perf_counter() - started) / _BLOCK
+        yield (time.perf_counter() - started) / steps
 
 
 def _dense(release: Release) -> Tensor:

@@ -19,7 +19,10 @@ Assignments = Annotated[
         "--set",
     ),
 ]
-_NAMED = {"dataset": "training", "steps": "training", "seed": "training", "device": "session"}
+_NAMED = {
+    **dict.fromkeys(("dataset", "steps", "seed", "depth"), "training"),
+    "device": "session",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,7 +44,7 @@ class RecipeOptions:
         named = [
             f"{section}.{name}={value}"
             for name, section in _NAMED.items()
-            if (value := getattr(self, name)) is not None
+            if (value := getattr(self, name, None)) is not None
         ]
         return read_assignments([*(self.assignments or ()), *named])
 
@@ -49,6 +52,10 @@ class RecipeOptions:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChainOptions(RecipeOptions):
     """The same where a recipe may be a chain."""
+
+    depth: str | None = option(
+        "Steps on their way at once, for slow lines; with 2 gradients are one update old.", "K"
+    )
 
     budget: float | None = option(
         "Of a chain: the epsilon that the data set may reach with all its stages.",

@@ -83,7 +83,8 @@ class Run:
         self._patience = patience
         self._stream: Steps | None = None
         self._interrupted = InterruptedSteps()
-        self._went_back = False
+        self._ahead: deque[tuple[Tensor, release_pb2.StepRequest]] = deque()
+        self._was_at = 0  # the next step before going back
         self.run_id = state.run_id
         self.dataset = state.dataset
         self.num_steps = state.num_steps
@@ -250,16 +251,49 @@ class Run:
                 self._first_answer(requests)
                 requests.popleft()
 
+    def first_gradient(self, batches: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+        """Return the released gradient of the next step, with the steps after it on their way.
+
+        Asked again with the same batches, or with those behind the first and new ones behind them,
+        nothing is sent twice. It is retried like `gradient`; see `gradients` for what it means.
+
+        Args:
+            batches: Images and labels as for `gradient`, of the next steps in order, at most 16;
+                the same tensor objects each time.
+
+        Returns:
+            Of the first batch, as `gradient` does.
+
+        Raises:
+            RunClosed: If the declared steps are used.
+            CuratorUnreachable: If nothing answers within the run's patience.
+            RequestRefused: If the curator says that a batch is wrong.
+            StepLost: If the curator contradicts itself about the next step.
+            StepOutOfOrder: The same.
+        """
+        given, ahead = [images for images, _ in batches], self._ahead
+        fits = all(one is images for (one, _), images in zip(ahead, given, strict=False))
+        if ahead and (not fits or len(ahead) > len(given) or ahead[0][1].step != self.next_step):
+            self.hang_up()
+            ahead.clear()
+        for place in range(len(ahead), len(batches)):
+            request = encode_step(self.run_id, self.next_step + place, *batches[place])
+            ahead.append((given[place], request))
+        answer = self._first_answer([request for _, request in ahead])
+        images, _ = ahead.popleft()
+        return decode_gradient(answer, images)
+
     def go_back(self, step: int) -> None:
         """Ask next for an earlier step again, whose answer was not read.
 
         The very same question gets the very same answer, which costs nothing more, as long as the
-        curator keeps it; if it does not, the run goes on with the step that the ledger names.
+        curator keeps it; if it does not, or if the question is another one now, the run goes on
+        with the step that the ledger names.
 
         Args:
             step: From 1; one that lies ahead is left to its turn.
         """
-        self._went_back = step < self.next_step
+        self._was_at = max(self._was_at, self.next_step)
         self.next_step = min(step, self.next_step)
 
     def backward(self, images: Tensor, labels: Tensor) -> None:
@@ -319,7 +353,11 @@ class Run:
                     functools.partial(self._exchange, requests), patience=self._patience
                 )
             except (StepLost, StepOutOfOrder, StepConflict) as refused:
-                is_known = bool(self._interrupted) or not isinstance(refused, StepConflict)
+                is_known = (
+                    bool(self._interrupted)
+                    or self._is_back
+                    or not isinstance(refused, StepConflict)
+                )
                 if not (is_known and self._resume_into(requests)):
                     raise
                 continue
@@ -352,14 +390,18 @@ class Run:
             self._stream.send(requests[place])
         return self._stream
 
+    @property
+    def _is_back(self) -> bool:
+        """Whether the next step is one that was asked before, by this program or an earlier one."""
+        return self.next_step < self._was_at
+
     def _leave_the_past(self, refused: RequestRefused) -> None:
         """Go on where the ledger is, if a closed run keeps the step no longer that is asked again.
 
         Args:
             refused: How it was refused.
         """
-        if self._went_back and isinstance(refused, RunClosed):
-            self._went_back = False
+        if self._is_back and isinstance(refused, RunClosed):
             self._resume()
 
     def _resume_into(self, requests: Sequence[release_pb2.StepRequest]) -> bool:
@@ -380,4 +422,5 @@ class Run:
         )
         changed = state.next_step != self.next_step
         self.next_step = state.next_step
+        self._was_at = 0
         return changed

@@ -68,6 +68,15 @@ class TrainingConfig:
             "next one, in less time; on a downloaded release only",
         ),
     ] = 1
+    depth: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=16,
+            description="steps on their way at once; with 2 the next batch is made before the "
+            "answer to the last has come, and its gradient is one update old",
+        ),
+    ] = 1
     guidance: Annotated[
         float, Field(ge=0, description="weight of what --teacher says of the images; 0 has none")
     ] = 0.0

@@ -8,14 +8,14 @@ Shapes: N images, C channels, H height, W width.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import cast, final
 
 from torch import Tensor
 
 from analyst.generators.generator import ImageShape
-from analyst.training.run_source import ImageRun
+from analyst.training.run_source import AheadRun, ImageRun
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,7 +63,17 @@ class GuidedRun:
 
     def gradient(self, images: Tensor, labels: Tensor) -> Tensor:
         """Return the gradient with respect to `images`, of the same shape; zeros stay zeros."""
-        answer = self._run.gradient(images, labels)
+        return self._guided(self._run.gradient(images, labels), images, labels)
+
+    def first_gradient(self, batches: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+        """See `AheadRun`; the guide sees the first batch, as the curator did."""
+        return self._guided(cast("AheadRun", self._run).first_gradient(batches), *batches[0])
+
+    def go_back(self, step: int) -> None:
+        """See `AgainRun`."""
+        cast("AheadRun", self._run).go_back(step)
+
+    def _guided(self, answer: Tensor, images: Tensor, labels: Tensor) -> Tensor:
         if not bool(answer.any()):  # the curator's critic is to learn more first
             return answer
         return answer + self._weight * self._guide.gradient(images, labels).to(answer)

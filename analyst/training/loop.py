@@ -3,7 +3,8 @@
 The ledger says which step is next. If it moves ahead (the curator crashed, or an answer was lost)
 the loop goes on from there. When a request fails for good, the randomness is put back to before the
 batch was drawn: a resumed run asks with the same images, and a curator that has already answered
-that step answers with the same bytes.
+that step answers with the same bytes. With `training.depth` above 1 batches that were sent and not
+answered are part of the state, so that holds for them too.
 
 Shapes: N rows, C channels, H height, W width.
 """
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor
@@ -23,8 +24,8 @@ from torch import Tensor
 from analyst.errors import CuratorUnreachable, RunClosed, StepLost
 from analyst.generators.generator import draw_latents
 from analyst.recipes import Recipe
-from analyst.training.run_source import ImageRun, OpenRun
-from analyst.training.state import TrainingState, learning_rate
+from analyst.training.run_source import AheadRun, ImageRun, OpenRun
+from analyst.training.state import SentBatch, TrainingState, learning_rate
 from analyst.training.updates import Updates, updates_of
 
 _FIRST_DELAY_S = 0.5
@@ -110,13 +111,15 @@ def train(
     """
     updates = updates_of(state, recipe)
     ask = Asker(run, recipe.session.retry_for_s, observer, stop, clock)
+    take_step = _take_step if recipe.training.depth == 1 else _take_step_ahead
     try:
         while run.next_step <= run.num_steps:
             if stop.asked:
                 return Outcome.STOPPED
-            _take_step(state, run, recipe, updates, ask)
+            take_step(state, run, recipe, updates, ask)
     except StopAsked:
         return Outcome.STOPPED
+    state.sent.clear()  # the steps that they were for went otherwise
     return Outcome.COMPLETED
 
 
@@ -129,15 +132,46 @@ def _take_step(
         images_NCHW = updates.images(_latents(state, len(labels_N)), labels_N)
         sent_N = labels_N.to(images_NCHW.device)
         gradient_NCHW = ask(lambda: run.gradient(images_NCHW, sent_N))
-    if gradient_NCHW is None:
-        return
+    if gradient_NCHW is not None:
+        _update(state, updates, gradient_NCHW, rate, ask)
+
+
+def _take_step_ahead(
+    state: TrainingState, run: ImageRun, recipe: Recipe, updates: Updates, ask: Asker
+) -> None:
+    """Make batches until as many as the depth are on their way, and apply the first answer.
+
+    The released gradient is of images as they were sent, `depth - 1` updates ago. It is pulled
+    through the generator as it is now: the images are made once more from their latents. So a
+    checkpoint needs no older weights to go on from exactly here, only what was sent.
+    """
+    rate = learning_rate(recipe.optimizer, run.next_step, run.num_steps)
+    sent, left = state.sent, run.num_steps - run.next_step + 1
+    while len(sent) < min(recipe.training.depth, left):
+        with put_back_on_error(state.randomness):
+            labels_N = recipe.mechanism.draw_labels(state.model.num_classes, state.randomness)
+            latents_NZ = _latents(state, len(labels_N))
+            images_NCHW = updates.images(latents_NZ, labels_N).clone()  # the next is made in place
+        sent.append(SentBatch(latents_NZ, labels_N, images_NCHW))
+    batches = [(batch.images_NCHW, batch.labels_N) for batch in sent]
+    gradient_NCHW = ask(lambda: cast("AheadRun", run).first_gradient(batches[:left]))
+    answered = sent.popleft()
+    if gradient_NCHW is not None:
+        updates.images(answered.latents_NZ, answered.labels_N)
+        _update(state, updates, gradient_NCHW, rate, ask)
+
+
+def _update(
+    state: TrainingState, updates: Updates, gradient_NCHW: Tensor, rate: float, ask: Asker
+) -> None:
+    """Apply a gradient to the images that were made last, and tell of it."""
     norm = torch.linalg.vector_norm(gradient_NCHW).item()  # waits for no more than the copy
     if norm != 0:
         updates.apply(gradient_NCHW, rate)
         state.num_updates += 1
     ask.observer.updated(
         Update(
-            step=run.next_step - 1,
+            step=ask.run.next_step - 1,
             num_updates=state.num_updates,
             learning_rate=rate,
             gradient_norm=norm,

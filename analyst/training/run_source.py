@@ -76,6 +76,14 @@ class TeacherRun(FeatureRun, AgainRun, Protocol):
     """A run of a mechanism on features that may be asked again."""
 
 
+class AheadRun(ImageRun, AgainRun, Protocol):
+    """A run of one curator that takes steps before the answers to those before them have come."""
+
+    def first_gradient(self, batches: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+        """Return a releasable gradient of the first of the next steps; the others are sent, too."""
+        ...
+
+
 class VotingRun(AgainRun, Protocol):
     """A run whose mechanism counts the records that are nearest to each candidate."""
 
@@ -84,7 +92,7 @@ class VotingRun(AgainRun, Protocol):
         ...
 
 
-class AnyRun(ImageRun, TeacherRun, VotingRun, Protocol):
+class AnyRun(AheadRun, TeacherRun, VotingRun, Protocol):
     """A run of any kind of mechanism: only the curator knows of which."""
 
 

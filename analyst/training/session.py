@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor
 
@@ -33,7 +33,7 @@ from analyst.training.guided import Guide, GuidedRun
 from analyst.training.loop import Outcome, Stop, train
 from analyst.training.progress import Progress
 from analyst.training.run_files import Outputs, SampleGrids, Trained
-from analyst.training.run_source import ImageRun, OpenRun, RunSource
+from analyst.training.run_source import AheadRun, ImageRun, OpenRun, RunSource
 from analyst.training.state import (
     TrainingState,
     load_generator,
@@ -108,7 +108,7 @@ def run_session(
 
 
 def _check_release(recipe: Recipe, options: SessionOptions) -> None:
-    """Refuse what only a download can do.
+    """Refuse what only a download can do, and what only a curator can.
 
     Raises:
         RecipeError: If the recipe asks for it.
@@ -117,6 +117,9 @@ def _check_release(recipe: Recipe, options: SessionOptions) -> None:
     if recipe.training.memory > 1 and options.past is None:
         message = "training.memory is of features, which a curator's gradients do not show"
         raise RecipeError(message, f"{remedy} Or add --set training.memory=1.")
+    if recipe.training.depth > 1 and options.is_offline:
+        message = "training.depth is of steps on their way to a curator, and none is asked here"
+        raise RecipeError(message, "Add --set training.depth=1.")
     if recipe.training.turns > 1 and not options.is_offline:
         message = "training.turns is of frequencies, and a curator's gradients are of all of them"
         raise RecipeError(message, f"{remedy} Or add --set training.turns=1.")
@@ -185,6 +188,8 @@ def resume_session(
             options.past.load(tensors)
     state.num_updates = manifest.num_updates
     run = source.resume_run(manifest.run_id)
+    if state.sent:  # their answers are free as long as the curator keeps them
+        cast("AheadRun", run).go_back(manifest.next_step)
     session = _Session(options, state, recipe, manifest.dataset, run, progress)
     session.outputs.resumed(manifest.next_step)
     return session.train(stop)

@@ -7,9 +7,10 @@ and the state of the run's own randomness. The global random state is not part o
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import torch
@@ -61,7 +62,17 @@ def _copy(weights: dict[str, Tensor], module: nn.Module) -> None:
         parameter.copy_(weights[name])
 
 
+_SENT = ("latents_NZ", "labels_N", "images_NCHW")
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SentBatch:
+    """A batch that was sent before the answer to the one before it had come."""
+
+    latents_NZ: Tensor
+    labels_N: Tensor
+    images_NCHW: Tensor  # as they were sent: made with weights that are older by now
 
 
 @dataclass(slots=True)
@@ -73,6 +84,7 @@ class TrainingState:
     optimizer: torch.optim.Adam
     randomness: torch.Generator
     num_updates: int = 0
+    sent: deque[SentBatch] = field(default_factory=deque)  # that nobody has answered yet
 
 
 def new_state(recipe: Recipe, shape: ImageShape) -> TrainingState:
@@ -135,6 +147,9 @@ def state_tensors(state: TrainingState) -> dict[str, Tensor]:
         tensors[f"ema.{name}"] = state.ema.weights[name]
         for moment, value in state.optimizer.state.get(parameter, {}).items():
             tensors[f"optimizer.{moment}.{name}"] = value
+    for place, batch in enumerate(state.sent):
+        for part in _SENT:
+            tensors[f"sent.{place}.{part}"] = getattr(batch, part)
     return {
         name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()
     }
@@ -151,6 +166,10 @@ def load_state(state: TrainingState, tensors: dict[str, Tensor]) -> None:
     load_generator(state.model, tensors, part="generator")
     state.ema.load({name: _take(tensors, f"ema.{name}") for name in names})
     state.randomness.set_state(_take(tensors, "randomness"))
+    state.sent.clear()
+    while f"sent.{len(state.sent)}.{_SENT[0]}" in tensors:
+        place = len(state.sent)
+        state.sent.append(SentBatch(*(_take(tensors, f"sent.{place}.{part}") for part in _SENT)))
     saved: dict[str, Any] = state.optimizer.state_dict()
     if any(name.startswith("optimizer.") for name in tensors):
         saved["state"] = {

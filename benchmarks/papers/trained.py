@@ -147,7 +147,8 @@ def _sessions(
     work: Work, recipe: MakesImages, changes: Mapping[str, Any], folders: tuple[CuratorFolder, ...]
 ) -> None:
     how = _how_to_train(work, recipe, changes)
-    if not recipe.mechanism.pays_per_step and len(folders) == 1:
+    has_depth = isinstance(recipe, Recipe) and recipe.training.depth > 1  # so a curator is asked
+    if not recipe.mechanism.pays_per_step and len(folders) == 1 and not has_depth:
         released = work.folder / "released.safetensors"
         if not released.exists():
             charged = charged_run(folders[0], recipe.training.dataset)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +13,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.e2e.conftest import OVER_BOTH_WIRES, SINKHORN, Local, Process, batch, digits_folder
+from curator.clock import utc_now
+from curator.ledger.sql_ledger import SqlLedger
+from tests.e2e.conftest import (
+    OVER_BOTH_WIRES,
+    SINKHORN,
+    Local,
+    Process,
+    batch,
+    credentials,
+    digits_folder,
+)
 
 pytestmark = [pytest.mark.e2e, OVER_BOTH_WIRES]
 
@@ -97,3 +110,65 @@ def test_a_depth_beyond_what_a_curator_keeps_is_refused(local: Local, depth: int
         run = barrier.open_run("digits", "dp-sinkhorn", SINKHORN, num_steps=6)
         with pytest.raises(ValueError, match="depth"):
             next(run.gradients(numbered(3, []), depth=depth))
+
+
+def test_answers_that_a_trainer_did_not_read_are_free_for_the_next_one(local: Local) -> None:
+    first, second, third = (batch(seed=number) for number in range(3))
+    with local.connect() as barrier:
+        run = barrier.open_run("digits", "dp-sinkhorn", SINKHORN, num_steps=30)
+        run.first_gradient([first, second])
+        assert run.next_step == 2
+        run.hang_up()
+        expected = run.first_gradient([second, third])  # sent again after a broken stream
+    with local.connect() as barrier:
+        again = barrier.resume_run(run.run_id)
+        assert again.next_step >= 3  # the third may have arrived, too
+        again.go_back(2)
+        assert again.first_gradient([second, third]).equal(expected)
+        again.first_gradient([third])
+        assert again.next_step == 4
+        again.close()
+        assert barrier.resume_run(run.run_id).next_step == 4
+
+
+def test_other_images_after_going_back_are_the_next_step(local: Local) -> None:
+    with local.connect() as barrier:
+        run = barrier.open_run("digits", "dp-sinkhorn", SINKHORN, num_steps=30)
+        run.first_gradient([batch(seed=0)])
+        run.first_gradient([batch(seed=1)])
+        again = barrier.resume_run(run.run_id)
+        again.go_back(2)
+        again.first_gradient([batch(seed=7)])
+        assert again.next_step == 4
+        again.close()
+        assert barrier.resume_run(run.run_id).next_step == 4
+
+
+def test_a_training_with_two_steps_on_their_way_survives_its_curator(
+    tmp_path: Path, serve: Callable[..., Process]
+) -> None:
+    folder = digits_folder(tmp_path / "c")
+    process = serve(folder)
+    out, key = tmp_path / "run", str(credentials(folder, "alice"))
+    access = ("--curator", process.target, "--credentials", key, "--out", str(out))
+    words = ("--recipe", "dp-sinkhorn-digits", "--steps", "24", "--depth", "2")
+    noise = ("--mechanism-noise-multiplier", "6", "--set", "session.retry_for_s=60")
+    train = [sys.executable, "-m", "analyst.cli", "train", *access, *words, *noise]
+    with subprocess.Popen(train, stderr=subprocess.PIPE, text=True) as command:
+        assert command.stderr is not None
+        for line in command.stderr:
+            if line.startswith("step "):
+                process.kill()
+                serve(folder, grpc_port=process.grpc_port)
+                break
+        rest = command.stderr.read()
+    assert command.returncode == 0, rest
+    ledger = SqlLedger.open_reader(folder.ledger, utc_now)
+    (closed,) = ledger.runs()
+    assert (closed.is_open, closed.used) == (False, 24)
+    ledger.close()
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    (skipped,) = [line for line in lines if line["kind"] == "skipped"] or [None]
+    lost = 0 if skipped is None else skipped["last"] - skipped["first"] + 1
+    (last,) = [line for line in lines if line["kind"] == "completed"]
+    assert last["num_updates"] == 24 - lost

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from analyst.embedding.file import SavedEmbedding, save_embedding
 from analyst.embedding.sessions import ReleasingCurator, resume_offline, train_offline
-from analyst.errors import AnalystError, EmbeddingError, FederationError
+from analyst.errors import AnalystError, EmbeddingError, FederationError, RecipeError
 from analyst.recipes import Recipe, load_recipe
 from analyst.training.checkpoint import check_no_run, checkpoint_store
 from analyst.training.federation.config import FederationConfig
@@ -62,9 +62,16 @@ def train_together(given: Together) -> SessionResult:
 
 
 def _start(given: Together, recipe: Recipe) -> SessionResult:
-    """Open runs at all curators and train."""
+    """Open runs at all curators and train.
+
+    Raises:
+        RecipeError: If steps of several curators are to be on their way at once.
+    """
     options, progress = given.options, given.progress
     check_no_run(options.out)
+    if recipe.training.depth > 1:
+        message = "training.depth is of one curator; several are asked one step at a time"
+        raise RecipeError(message, "Add --depth 1.")
     combine = given.config.combine
     if combine is None:
         combine = Combine.MEAN if recipe.mechanism.pays_per_step else Combine.SUM
