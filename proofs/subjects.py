@@ -89,6 +89,7 @@ THEOREMS: Final = {
         "the_ledger_keeps_its_promise",
     ),
     "Release": ("certified_release", "certified_sum"),
+    "Sampler": ("coordinates_add_up", "releases_add_up", "drawn_instead"),
     "Charged": ("rounded_charge", "certified_release_is_charged", "certified_sum_is_charged"),
 }
 """By file; a file may use those above it."""
@@ -138,7 +139,8 @@ READ: Final = (
     *_subjects(RULE, "BudgetRule._spent_units BudgetRule.admits", "coq/Filter.v"),
     *_subjects(RULE, "_FAVOURITE_WEIGHT _weights", "coq/Ledger.v", "offsets.py"),
     *_subjects(RULE, "BudgetRule.register _delta _times", "offsets.py"),
-    *_subjects(RULE, "IMPLEMENTATION_SLACK _CONTEXT _offset _units_above", "offsets.py"),
+    *_subjects(RULE, "IMPLEMENTATION_SLACK", "offsets.py", "coq/Sampler.v"),
+    *_subjects(RULE, "_CONTEXT _offset _units_above", "offsets.py"),
     *_subjects(RDP, "gaussian_rdp", "charges.py", "coq/Charged.v"),
     *_subjects(GAUSSIAN_EVENT, "GaussianEvent.rdp", "charges.py"),
     # where the ledger asks the rule: what `admitted` and `charged` assume
