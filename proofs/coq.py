@@ -63,11 +63,11 @@ def check(root: Path, folder: Path, files: Sequence[str] = tuple(THEOREMS)) -> d
         (folder / f"{name}.v").write_text(source)
     for name in (*_FIRST, *files):
         if name == "Code" or not (folder / f"{name}.vo").exists():
-            _compile(folder, name)
+            compile_file(folder, name)
     return _axioms(folder, files)
 
 
-def _compile(folder: Path, name: str) -> str:
+def compile_file(folder: Path, name: str) -> str:
     """Return what Coq prints of a file.
 
     Raises:
@@ -96,7 +96,7 @@ def _axioms(folder: Path, files: Sequence[str]) -> dict[str, list[str]]:
     lines = [f"From Weir Require {' '.join(_FIRST)} {' '.join(files)}."]
     lines += [f"Print Assumptions {name}.{theorem}." for name, theorem in theorems]
     (folder / "Assumptions.v").write_text("\n".join(lines))
-    printed = _compile(folder, "Assumptions")
+    printed = compile_file(folder, "Assumptions")
     answers = re.split(r"^(?=Closed under|Axioms:)", printed, flags=re.MULTILINE)[1:]
     if len(answers) != len(theorems):
         msg = f"Coq did not say what each theorem rests on:\n{printed}"

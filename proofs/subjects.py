@@ -16,6 +16,8 @@ SUMMED: Final = "curator/sanitizer/summed.py"
 NUMBERS: Final = "curator/privacy/event_numbers.py"
 BATCHES: Final = "curator/privacy/batches.py"
 RDP: Final = "curator/accounting/rdp.py"
+SAMPLED_EVENT: Final = "curator/accounting/events/sampled_gaussian.py"
+SAMPLED_RDP: Final = "curator/accounting/sampled_rdp.py"
 GAUSSIAN_EVENT: Final = "curator/accounting/events/gaussian.py"
 CLIPPED: Final = "curator/sanitizer/clipped.py"
 BOOK: Final = "curator/ledger/book.py"
@@ -89,6 +91,8 @@ THEOREMS: Final = {
         "the_ledger_keeps_its_promise",
     ),
     "Release": ("certified_release", "certified_sum"),
+    "Sampled": ("sampled_release", "certified_sample"),
+    "Sampler": ("coordinates_add_up", "releases_add_up", "drawn_instead"),
     "Charged": ("rounded_charge", "certified_release_is_charged", "certified_sum_is_charged"),
 }
 """By file; a file may use those above it."""
@@ -138,9 +142,12 @@ READ: Final = (
     *_subjects(RULE, "BudgetRule._spent_units BudgetRule.admits", "coq/Filter.v"),
     *_subjects(RULE, "_FAVOURITE_WEIGHT _weights", "coq/Ledger.v", "offsets.py"),
     *_subjects(RULE, "BudgetRule.register _delta _times", "offsets.py"),
-    *_subjects(RULE, "IMPLEMENTATION_SLACK _CONTEXT _offset _units_above", "offsets.py"),
+    *_subjects(RULE, "IMPLEMENTATION_SLACK", "offsets.py", "coq/Sampler.v"),
+    *_subjects(RULE, "_CONTEXT _offset _units_above", "offsets.py"),
     *_subjects(RDP, "gaussian_rdp", "charges.py", "coq/Charged.v"),
     *_subjects(GAUSSIAN_EVENT, "GaussianEvent.rdp", "charges.py"),
+    *_subjects(SAMPLED_EVENT, "sampled_gaussian_rdp", "coq/Sampled.v"),  # the formula, in floats
+    *_subjects(SAMPLED_RDP, "log_sampled_excess", "coq/Sampled.v"),
     # where the ledger asks the rule: what `admitted` and `charged` assume
     *_subjects(BOOK, "Book._open Book._check_charge account_of", "coq/Ledger.v"),
     *_subjects(STATES, "RunOpening.declared RunState.spent_uses", "coq/Ledger.v"),

@@ -236,7 +236,7 @@ class Writer:
         if isinstance(node.func, ast.Attribute) and not function.startswith(("math.", "torch.")):
             return self.method(node, node.func)
         keywords = [ast.unparse(keyword) for keyword in node.keywords]
-        if function in UNCHANGED and len(args) == 1:
+        if function in UNCHANGED and len(args) == 1 and not keywords:
             return self.expression(args[0])
         name = CALLS.get(function, self.names.get(function))
         if name is None or keywords not in ([], ["strict=True"]):
@@ -250,6 +250,8 @@ class Writer:
             return f"(ratio {self.expression(of.args[0])})"  # type: ignore[attr-defined]
         if function.attr == "as_integer_ratio":
             return f"(ratio {self.expression(function.value)})"
+        if function.attr in {"new_zeros", *self.names} and node.keywords:
+            raise Untranslated(node)
         if function.attr == "new_zeros":
             return f"(zeros {self.expression(node.args[0])})"
         if function.attr in self.names:
@@ -315,7 +317,7 @@ class Writer:
                 return f"{done}\n  {self.block(rest)} end"
             case ast.Return(value=ast.expr() as value):
                 return self.returned(value)
-            case ast.If(test=test, body=inner, orelse=[]):
+            case ast.If(test=test, body=[*_, ast.Return() | ast.Raise()] as inner, orelse=[]):
                 then, otherwise = self.block(inner), self.block(rest)
                 return f"if ({self.test(test)} : bool) then {then} else\n  {otherwise}"
             case ast.Assign(targets=[ast.Name() as name], value=value):
