@@ -12,6 +12,8 @@ from benchmarks.papers.accounting.hidden_critic import (
     HiddenCriticBounds,
     hidden_critic_bounds,
 )
+from benchmarks.papers.accounting.looks import LooksBounds, StoredSums, looks_bounds
+from benchmarks.papers.accounting.one_ledger import PartsBounds, ThreeParts, parts_bounds
 from benchmarks.papers.accounting.settings import Setting, read_setting
 from benchmarks.papers.accounting.sliced_bounds import paper_bounds
 from benchmarks.papers.accounting.votes import PublishedVotes, afforded_votes
@@ -77,6 +79,10 @@ def _costs(setting: Setting, steps: int) -> dict[str, Any]:
             return {"votes": afforded.num_votes, "batches": afforded.num_batches}
         case PublishedCgan() as cgan:
             return _cgan(cgan_bounds(cgan, steps, delta))
+        case StoredSums() as sums:
+            return _looks(looks_bounds(sums, delta))
+        case ThreeParts() as parts:
+            return _parts(parts_bounds(parts, setting.run.budget.epsilon, delta))
         case None:
             event = setting.run.step
             return {
@@ -91,6 +97,19 @@ def _critic(bounds: HiddenCriticBounds) -> dict[str, Any]:
 
 
 def _cgan(bounds: CganBounds) -> dict[str, Any]:
+    return {"reported": bounds.reported, "renyi": bounds.renyi, "losses": bounds.losses}
+
+
+def _looks(bounds: LooksBounds) -> dict[str, Any]:
+    return {
+        "reported": bounds.reported,
+        "renyi": bounds.renyi,
+        "losses": bounds.losses,
+        "most": bounds.most,
+    }
+
+
+def _parts(bounds: PartsBounds) -> dict[str, Any]:
     return {"reported": bounds.reported, "renyi": bounds.renyi, "losses": bounds.losses}
 
 

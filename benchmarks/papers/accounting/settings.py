@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from benchmarks.papers.accounting.cgan import PublishedCgan
 from benchmarks.papers.accounting.hidden_critic import HiddenCritic
+from benchmarks.papers.accounting.looks import StoredSums
+from benchmarks.papers.accounting.one_ledger import ThreeParts, training_noise
 from benchmarks.papers.accounting.votes import PublishedVotes
 from curator.accounting.events.base import PrivacyEvent
 from curator.accounting.events.gaussian import GaussianEvent
@@ -21,13 +23,15 @@ from curator.accounting.explain import DescribedRun
 from curator.mechanisms.described import Description, read_described, read_description
 from curator.privacy.event_numbers import SamplingRate
 
+Told = HiddenCritic | PublishedCgan | PublishedVotes | StoredSums | ThreeParts
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Setting:
     """A run with its event, and what its paper's accountant is told of it."""
 
     run: DescribedRun
-    told: HiddenCritic | PublishedCgan | PublishedVotes | None = None
+    told: Told | None = None
 
 
 def read_setting(table: Mapping[str, Any], overrides: Mapping[str, Any]) -> Setting:
@@ -56,7 +60,7 @@ def read_setting(table: Mapping[str, Any], overrides: Mapping[str, Any]) -> Sett
     return Setting(run=run, told=told)
 
 
-_Read = tuple[str, PrivacyEvent, HiddenCritic | PublishedCgan | PublishedVotes | None]
+_Read = tuple[str, PrivacyEvent, Told | None]
 
 
 def _hidden_critic(
@@ -122,6 +126,43 @@ def _dp_cgan(given: Description) -> _Read:
     return "each tensor's gradient is clipped to C alone: C sqrt(tensors)", event, told
 
 
+def _dosser(given: Description) -> _Read:
+    told = StoredSums(
+        sampling_rate=float(given.rate),
+        noise_multiplier=given.need("noise_multiplier"),
+        num_sums=given.need("num_sums"),
+        num_looks=given.need("num_looks"),
+        told_delta=given.need("told_delta"),
+    )
+    event = SampledGaussianEvent(
+        sampling_rate=given.rate, noise_multiplier=told.after(told.num_looks / told.num_sums)
+    )
+    sensitivity = (
+        "a step is one stored sum, which a record moves by at most its clip norm, after as many "
+        "looks as each has on average"
+    )
+    return sensitivity, event, told
+
+
+def _feta_pro(given: Description) -> _Read:
+    told = ThreeParts(
+        image_noise=given.need("image_noise"),
+        image_rate=given.need("image_rate"),
+        num_images=given.need("num_images"),
+        embedding_noise=given.need("embedding_noise"),
+        training_rate=given.need("training_rate"),
+        training_steps=given.need("training_steps"),
+        drawn_rate=given.need("drawn_rate"),
+        class_share=given.need("class_share"),
+    )
+    searched = training_noise(told, given.budget.epsilon, given.budget.delta)
+    sensitivity = (
+        "a step is a whole run: mean images, an embedding and DP-SGD, each over what a record "
+        "moves; of the images less, where a class is smaller than the average one"
+    )
+    return sensitivity, told.event(searched), told
+
+
 def _dp_merf_ae(given: Description) -> _Read:
     """Each published iteration is a Gaussian of a batch of a fixed size, drawn without replacement.
 
@@ -146,6 +187,8 @@ _PUBLISHED: Final[dict[str, Callable[[Description], _Read]]] = {
     ),
     "dp-cgan-published": _dp_cgan,
     "dp-merf-ae-published": _dp_merf_ae,
+    "dosser-published": _dosser,
+    "feta-pro-published": _feta_pro,
     "g-pate-published": _votes(
         "a step is one answered vote: one of K teachers moves the tested maximum by 1, and two "
         "bins by 1 each. Charged whatever the votes are",

@@ -12,6 +12,8 @@ from benchmarks.papers.accounting.hidden_critic import (
     HiddenCriticBounds,
     hidden_critic_bounds,
 )
+from benchmarks.papers.accounting.looks import LooksBounds, StoredSums, looks_bounds
+from benchmarks.papers.accounting.one_ledger import PartsBounds, ThreeParts, parts_bounds
 from benchmarks.papers.accounting.settings import Setting
 from benchmarks.papers.accounting.sliced_bounds import PaperBounds, paper_bounds
 from benchmarks.papers.accounting.votes import PublishedVotes, afforded_votes, votes_lines
@@ -38,6 +40,15 @@ def published_lines(setting: Setting, num_steps: int) -> Iterator[str]:
     epsilon, delta = run.budget.epsilon, run.budget.delta
     if isinstance(run.step, SampledSlicedGaussianEvent):
         yield from _bounds_lines(paper_bounds(run.step, num_steps, epsilon, delta))
+    yield from _told_lines(setting, num_steps)
+    for event in (run.setup, run.step):
+        for claim in claims_about(event):
+            yield _claim_line(claim)
+
+
+def _told_lines(setting: Setting, num_steps: int) -> Iterator[str]:
+    """Yield what a setting costs of which its paper's accountant is told something else."""
+    epsilon, delta = setting.run.budget.epsilon, setting.run.budget.delta
     match setting.told:
         case HiddenCritic() as critic:
             yield from _critic_lines(hidden_critic_bounds(critic, num_steps, delta))
@@ -45,11 +56,12 @@ def published_lines(setting: Setting, num_steps: int) -> Iterator[str]:
             yield from votes_lines(afforded_votes(votes, epsilon, delta))
         case PublishedCgan() as cgan:
             yield from _cgan_lines(cgan_bounds(cgan, num_steps, delta))
+        case StoredSums() as sums:
+            yield from _looks_lines(looks_bounds(sums, delta))
+        case ThreeParts() as parts:
+            yield from _parts_lines(parts_bounds(parts, epsilon, delta))
         case None:
             pass
-    for event in (run.setup, run.step):
-        for claim in claims_about(event):
-            yield _claim_line(claim)
 
 
 def _claim_line(claim: Claim) -> str:
@@ -118,6 +130,29 @@ def _cgan_lines(bounds: CganBounds) -> Iterator[str]:
     )
     yield "                               and no epsilon covers that labels of records condition"
     yield "                               generated rows without noise"
+
+
+def _looks_lines(bounds: LooksBounds) -> Iterator[str]:
+    """Yield what stored sums cost that are noised anew at every look."""
+    yield f"its accountant says            epsilon {bounds.reported:.2f}, for one look at each sum"
+    yield (
+        f"with as many looks at each     epsilon {bounds.renyi:.2f} by Renyi, "
+        f"{bounds.losses:.2f} by loss distributions"
+    )
+    yield f"with looks at random           at most {_above(bounds.most)}, by Renyi"
+
+
+def _parts_lines(bounds: PartsBounds) -> Iterator[str]:
+    """Yield what three parts in one ledger cost."""
+    yield (
+        f"its accountant says            epsilon {bounds.reported:.3f}, with a noise of "
+        f"{bounds.training_noise:.4g} in DP-SGD"
+    )
+    yield (
+        f"with the class's own means     epsilon {bounds.renyi:.3f} by Renyi, "
+        f"{bounds.losses:.3f} by loss distributions;"
+    )
+    yield "                               records kept for validation are in none of it"
 
 
 def _below(epsilon: float) -> str:
