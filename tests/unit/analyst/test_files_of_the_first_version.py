@@ -34,7 +34,7 @@ EXPECTED: dict[str, Any] = json.loads((HERE / "expected.json").read_text())
 RECIPES: dict[str, Any] = json.loads((HERE / "recipes.json").read_text())
 LATER = {
     "session": {"keep_checkpoints": 2},
-    "training": {"guidance": 0.0, "memory": 1.0, "turns": 1},
+    "training": {"depth": 1, "guidance": 0.0, "memory": 1.0, "turns": 1},
 }
 """Keys that came later, as such a run has them."""
 
