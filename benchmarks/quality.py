@@ -110,17 +110,17 @@ def _cell(
 
 
 def _resolved(recipe: str, changes: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the data set, and a digest of all that a recipe says: a changed one has other rows."""
+    """Return the data set, and a digest of what a recipe states: a changed one has other rows."""
     if is_chain(recipe):
         chain = load_chain(recipe, changes)
         recipes = recipes_of(chain).items()
-        stages = {name: stage_book(one).to_dict(one) for name, one in recipes}
-        table: Any = [CHAINS.to_dict(chain), stages]
+        stages = {name: stage_book(one).stated(one) for name, one in recipes}
+        table: Any = [CHAINS.stated(chain), stages]
         dataset = chain.training.dataset
     else:
         book = book_of(recipe)
         loaded = book.load(recipe, changes)
-        table, dataset = book.to_dict(loaded), loaded.training.dataset
+        table, dataset = book.stated(loaded), loaded.training.dataset
     return dataset, hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()[:12]
 
 

@@ -135,6 +135,11 @@ class RecipeBook(Generic[_R]):
         table: dict[str, Any] = json.loads(self._adapter.dump_json(recipe))
         return table
 
+    def stated(self, recipe: _R) -> dict[str, Any]:
+        """Return what differs from defaults: a key that came later changes nothing in it."""
+        table: dict[str, Any] = json.loads(self._adapter.dump_json(recipe, exclude_defaults=True))
+        return table
+
 
 GENERATORS = RecipeBook("analyst.recipes", Recipe, noun="recipe")
 list_recipes, load_recipe, recipe_text = GENERATORS.names, GENERATORS.load, GENERATORS.text

@@ -141,3 +141,9 @@ def test_the_deep_classifier_has_the_shape_of_resnet_18(channels: int, side: int
         one for one in network.modules() if isinstance(one, torch.nn.Conv2d | torch.nn.Linear)
     ]
     assert len([one for one in layers if one.weight.shape[-1] != 1]) == 18
+
+
+def test_a_key_at_its_default_leaves_rows_together() -> None:
+    digest = quality._resolved("embedding-digits", {})
+    assert quality._resolved("embedding-digits", {"training.turns": 1}) == digest
+    assert quality._resolved("embedding-digits", {"training.turns": 2}) != digest
