@@ -22,7 +22,7 @@ LOST = 0.02
 ATTACKS: dict[str, OneRunAttack] = {
     "dp-cgan": CriticAttack(num_steps=16),
     "dp-sinkhorn": TransportAttack(num_steps=400, expected_batch=8.0),
-    "mean-embedding": EmbeddingAttack(num_canaries=1000),
+    "mean-embedding": EmbeddingAttack(num_canaries=4000),
 }
 
 
