@@ -159,6 +159,21 @@ def linear_scores(signatures_MV: Vector, observed_V: Vector, noise_std: float) -
     return np.asarray(estimates_M / np.maximum(errors_M, np.finfo(np.float64).tiny) * (gains_M > 0))
 
 
+def measured_noise(signatures_MV: Vector, observed_V: Vector) -> float:
+    """Return the noise in the directions that no signature has any part of.
+
+    Were there less noise than is claimed, whoever believes the claim would overlook what could be
+    seen.
+
+    Args:
+        signatures_MV: Fewer than numbers, none of them a sum of others.
+        observed_V: The noised sum.
+    """
+    basis_VM, _ = np.linalg.qr(signatures_MV.T)
+    rest_V = observed_V - basis_VM @ (basis_VM.T @ observed_V)
+    return float(np.sqrt(np.square(rest_V).sum() / (len(rest_V) - basis_VM.shape[1])))
+
+
 def alone(coins: Coins, separation: float, rng: np.random.Generator) -> Vector:
     """Return log odds where each canary is seen through noise of its own, undisturbed.
 

@@ -25,6 +25,7 @@ from audit.one_run_attack import (
     black_and_white,
     canary_facts,
     linear_scores,
+    measured_noise,
     public_bits,
 )
 from curator.data.images import LabelledImages
@@ -34,7 +35,9 @@ from curator.privacy.facts import DatasetFacts
 
 _SIDE: Final = 8
 _NUM_CLASSES: Final = 100
-_FEATURES_PER_CANARY: Final = 2
+_FEATURES_PER_CANARY: Final = 4
+_COIN_VARIANCE: Final = 0.25
+_ROUNDS: Final = 50
 _ROWS: Final = 256
 
 
@@ -93,12 +96,23 @@ class EmbeddingAttack:
             ours = images.labels == number
             levels_MD = torch.from_numpy(images.levels[ours].reshape(-1, _SIDE**2))
             rows_MR = counted.rows(features.record_rows(levels_MD)).cpu().numpy()
-            scores[ours] = linear_scores(rows_MR, sums_KR[number], noise_multiplier)
+            noise_std = min(noise_multiplier, measured_noise(rows_MR, sums_KR[number]))
+            scores[ours] = linear_scores(rows_MR, sums_KR[number], noise_std)
         return scores
 
     def simulated(
         self, coins: Coins, noise_multiplier: float, claimed: float, rng: np.random.Generator
     ) -> Vector:
-        """See `OneRunAttack`: each row alone, of norm 1."""
-        del claimed
-        return alone(coins, 1 / noise_multiplier, rng)
+        """See `OneRunAttack`: rows of norm 1, in random directions.
+
+        What the best linear estimate leaves of the others is noise to each: of many rows, a share
+        of the variance of a coin for every number that a row has, as far as coins stay unknown.
+
+        References:
+            [tse:99], theorem 3.1.
+        """
+        variance = noise = min(noise_multiplier, claimed) ** 2
+        for _ in range(_ROUNDS):
+            unknown = _COIN_VARIANCE * variance / (_COIN_VARIANCE + variance)
+            variance = noise + unknown / _FEATURES_PER_CANARY
+        return alone(coins, variance**-0.5, rng)

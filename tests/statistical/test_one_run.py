@@ -13,6 +13,8 @@ from audit.one_run_power import right_guesses
 from audit.one_run_transport import TransportAttack
 from tests.statistical.test_audit import QuarterNoise
 
+pytestmark = pytest.mark.statistical
+
 FALSE_ALARM = 1e-6
 MISSED = 1e-3
 """Of a bound; whether it is met is a matter of many standard deviations."""
@@ -22,7 +24,7 @@ LOST = 0.02
 ATTACKS: dict[str, OneRunAttack] = {
     "dp-cgan": CriticAttack(num_steps=16),
     "dp-sinkhorn": TransportAttack(num_steps=400, expected_batch=8.0),
-    "mean-embedding": EmbeddingAttack(num_canaries=1000),
+    "mean-embedding": EmbeddingAttack(num_canaries=4000),
 }
 
 
@@ -45,7 +47,7 @@ def test_a_quarter_of_the_noise_is_seen_where_the_computation_says_so(name: str)
 @pytest.mark.parametrize("name", sorted(ATTACKS))
 def test_a_run_shows_what_is_simulated(name: str) -> None:
     """With a quarter of the noise, of all canaries; within six deviations, and what is lost."""
-    attack, rules = ATTACKS[name], OneRunRules(epsilon=2.0, delta=1e-5, error=FALSE_ALARM)
+    attack, rules = ATTACKS[name], OneRunRules(epsilon=4.0, delta=1e-5, error=FALSE_ALARM)
     result = audit_one_run(attack, rules, noise=QuarterNoise())
     told, claimed = result.guesses[-1], result.noise_multiplier
     rng, rights = np.random.default_rng(1), []

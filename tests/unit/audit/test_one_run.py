@@ -12,7 +12,7 @@ import pytest
 from audit import ONE_RUN_TARGETS, one_run_report
 from audit.game import Check
 from audit.one_run import ATTACKS, OneRunResult, OneRunRules
-from audit.one_run_attack import OneRunAttack, alone, linear_scores
+from audit.one_run_attack import OneRunAttack, alone, linear_scores, measured_noise
 from audit.one_run_bound import Guesses
 from audit.one_run_critic import CriticAttack
 from audit.one_run_embedding import EmbeddingAttack
@@ -57,6 +57,14 @@ def test_linear_scores_tell_coins_apart_that_share_a_direction() -> None:
     coins = rng.integers(0, 2, 40).astype(np.bool_)
     scores = linear_scores(signatures, coins @ signatures + 1e-3 * rng.standard_normal(60), 1e-3)
     assert np.array_equal(scores > 0, coins)
+
+
+def test_noise_is_measured_where_no_signature_is() -> None:
+    """Whatever the coins; of 4,000 numbers to six standard deviations."""
+    rng = np.random.default_rng(6)
+    signatures = rng.standard_normal((100, 4100))
+    seen = 7.0 * rng.standard_normal(100) @ signatures + 0.3 * rng.standard_normal(4100)
+    assert measured_noise(signatures, seen) == pytest.approx(0.3, rel=6 / 8000**0.5)
 
 
 def test_a_canary_alone_is_as_sure_as_its_odds_say() -> None:
