@@ -85,8 +85,8 @@ def test_answers_that_a_run_let_go_by_itself_are_not_counted() -> None:
     ctx = bounded(20)
     (idle,) = runs(ctx, 1)
     step(ctx, idle, 1)
-    many = {"key": "k" * 16, "num_steps": 100, "noise_multiplier": 9.0}
-    busy = ctx.runs.live[opened(ctx, "mean-embedding", **many).run_id]
+    run = opened(ctx, "mean-embedding", num_steps=100, key="k" * 16, noise_multiplier=9.0)
+    busy = ctx.runs.live[run.run_id]
     for number in range(1, 100):
         step(ctx, busy, number)
     assert list(busy.claims) == list(range(84, 100))
