@@ -79,3 +79,15 @@ def test_another_analyst_s_answers_are_not_touched() -> None:
     theirs = opened(ctx, "mean-embedding", caller=BOB, key="b" * 16, noise_multiplier=9.0).run_id
     release_gradient(ctx, BOB, step_request(theirs, 1, rows=ROWS)).result(20)
     assert list(mine.claims) == [1]
+
+
+def test_answers_that_a_run_let_go_by_itself_are_not_counted() -> None:
+    ctx = bounded(20)
+    (idle,) = runs(ctx, 1)
+    step(ctx, idle, 1)
+    run = opened(ctx, "mean-embedding", num_steps=100, key="k" * 16, noise_multiplier=9.0)
+    busy = ctx.runs.live[run.run_id]
+    for number in range(1, 100):
+        step(ctx, busy, number)
+    assert list(busy.claims) == list(range(84, 100))
+    assert list(idle.claims) == [1]
