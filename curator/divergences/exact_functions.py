@@ -17,6 +17,8 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from curator.privacy.toward_zero import toward_zero
+
 WEIGHT_STEP: Final = 2.0**-14
 SCALE_STEP: Final = 2.0**-24
 """Of weights by which single numbers are multiplied: no sum is made of these products."""
@@ -45,7 +47,7 @@ def settled(
     values: Tensor, low: float = -LARGEST_ACTIVATION, high: float = LARGEST_ACTIVATION
 ) -> Tensor:
     """Return activations between bounds, truncated to their grid."""
-    return torch.trunc(values.clamp(low, high) / ACTIVATION_STEP) * ACTIVATION_STEP
+    return toward_zero(values.clamp(low, high) / ACTIVATION_STEP) * ACTIVATION_STEP
 
 
 def exponential(exponents: Tensor) -> Tensor:

@@ -37,6 +37,7 @@ from curator.divergences.feature_nets import (
 )
 from curator.divergences.random_features import FourierFeatures
 from curator.divergences.scattering import MAP_BITS, Scattering
+from curator.privacy.toward_zero import toward_zero
 
 ROW_UNITS: Final = (1 << 15) - 1
 """What a norm of 1 is in rows of integers of a network's features: they fit int16."""
@@ -194,7 +195,7 @@ class NetworkFeatures:
             part * (radius / part.square().sum(dim=1, keepdim=True).sqrt().clamp_min(1.0))
             for part in parts
         ]
-        return torch.trunc(torch.cat(scaled, dim=1))
+        return toward_zero(torch.cat(scaled, dim=1))
 
     def record_rows(self, levels_MD: Tensor) -> Tensor:
         """Return float64 rows of stored levels, of norm at most 1.

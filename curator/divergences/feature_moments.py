@@ -18,6 +18,7 @@ from torch import Tensor
 
 from curator.divergences.feature_maps import ROW_UNITS
 from curator.divergences.random_features import FREQUENCY_GRID, standard_normals
+from curator.privacy.toward_zero import toward_zero
 
 MAX_DIRECTIONS: Final = 256
 _DIRECTION_STEP: Final = 2.0**-14
@@ -42,7 +43,7 @@ class Centres:
         """Return the nearest centres on the grid of rows, none of which is longer than a row."""
         norms_K1 = torch.linalg.vector_norm(means_KR, dim=1, keepdim=True)
         inside_KR = means_KR / norms_K1.clamp_min(1.0)
-        return cls(integers_KR=torch.trunc(inside_KR * ROW_UNITS), radius=radius)
+        return cls(integers_KR=toward_zero(inside_KR * ROW_UNITS), radius=radius)
 
     def rows(self, kept_MR: Tensor) -> Tensor:
         """Return how far rows are from the centre of their class, over the radius.

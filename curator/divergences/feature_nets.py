@@ -40,6 +40,7 @@ from curator.divergences.exact_functions import (
     settled,
 )
 from curator.divergences.transformers import Transformer
+from curator.privacy.toward_zero import toward_zero
 
 LARGEST_WEIGHT: Final = 16.0
 LARGEST_PUBLIC_WEIGHT: Final = 1024.0
@@ -328,7 +329,7 @@ def _rows(
     centred_MP = levels_MP.to(torch.float64) * 2 - shape.max_level
     layers = _Layers(whole, shape, 1.0 / shape.max_level, is_exact=True)
     values_MF = torch.cat(layers.features(centred_MP), dim=1)
-    rows_MF = torch.trunc(values_MF * (ROW_RADIUS / clip_norm))
+    rows_MF = toward_zero(values_MF * (ROW_RADIUS / clip_norm))
     return rows_MF.clamp(-LARGEST_ENTRY, LARGEST_ENTRY)
 
 

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from curator.divergences.scattering import MAP_BITS, Scattering
+from curator.privacy.toward_zero import toward_zero
 
 FEATURE_STEP: Final = 2.0**-10
 LARGEST_WEIGHT: Final = 4096.0
@@ -74,7 +75,7 @@ def scattering_integers(scattering: Scattering, levels_MP: Tensor, max_level: in
     spread_MG1 = size * maps_MGS.square().sum(dim=2, keepdim=True) - sums_MG1.square()
     least = size * LEAST_SPREAD * 2.0 ** (MAP_BITS - _COARSER_BITS)
     scale_MG1 = (spread_MG1.to(torch.float64) + least**2).sqrt() * FEATURE_STEP
-    return torch.trunc(centred_MGS / scale_MG1).flatten(1)
+    return toward_zero(centred_MGS / scale_MG1).flatten(1)
 
 
 def unit_rows(integers_MF: Tensor, bias: float, radius: int) -> Tensor:
@@ -94,7 +95,7 @@ def unit_rows(integers_MF: Tensor, bias: float, radius: int) -> Tensor:
     constant = max(1.0, round(bias / FEATURE_STEP))
     whole = torch.cat((integers_MF, integers_MF.new_full((len(integers_MF), 1), constant)), dim=1)
     norms_M1 = whole.square().sum(dim=1, keepdim=True).sqrt()  # of exact sums below 2^49
-    return torch.trunc(whole * (radius * _MARGIN / norms_M1))
+    return toward_zero(whole * (radius * _MARGIN / norms_M1))
 
 
 def moment_rows(rows_MF: Tensor, radius: int) -> Tensor:
@@ -117,8 +118,8 @@ def moment_rows(rows_MF: Tensor, radius: int) -> Tensor:
     squares_MF = torch.floor(rows_MF.square() / _SQUARE_STEP)
     norms_M1 = squares_MF.square().sum(dim=1, keepdim=True).sqrt().clamp_min(1.0)  # exact sums
     parts = (
-        torch.trunc(rows_MF * share),
-        torch.trunc(squares_MF * (radius * share / norms_M1)),
+        toward_zero(rows_MF * share),
+        toward_zero(squares_MF * (radius * share / norms_M1)),
         torch.full_like(norms_M1, math.floor(radius * share)),
     )
     return torch.cat(parts, dim=1)
@@ -172,4 +173,4 @@ def residuals(
     norms_M1 = said_MK.square().sum(dim=1, keepdim=True).sqrt()  # of an exact sum below 2^42
     limit = clip * 2.0**_SHARE_BITS
     scale_M1 = radii[0] * _MARGIN / norms_M1.clamp_min(limit)
-    return torch.trunc(said_MK * scale_M1).masked_fill(~known_M1, 0.0)
+    return toward_zero(said_MK * scale_M1).masked_fill(~known_M1, 0.0)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from curator.privacy.event_numbers import check_noise_multiplier
+from curator.privacy.toward_zero import toward_zero
 
 LATTICE_VARIANCE = 512**2 * 16385  # the sampler of gaussian.py: 128 * X1 + X2, std of X 512
 LATTICE_STD = math.sqrt(LATTICE_VARIANCE)
@@ -58,7 +59,7 @@ def truncate(vector: Tensor, grid: float) -> Tensor:
     Returns:
         int64 lattice coordinates, shape as `vector`.
     """
-    return (vector / grid).trunc_().to(torch.int64)
+    return toward_zero(vector / grid).to(torch.int64)
 
 
 def squared_norm(integers: Tensor, radius: int) -> int:

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from curator.privacy.noise import NoiseSource
 from curator.privacy.release import LatticeBlock, Release
+from curator.privacy.toward_zero import toward_zero
 from curator.sanitizer.averaged import fine_noise, fine_radius
 
 LEFT_RADIUS: Final = 1 << 15
@@ -192,7 +193,7 @@ def _integers(rows: Tensor) -> Tensor:
     """Return rows as float64 integers of moderate size; what is not finite is beyond any radius."""
     if not rows.is_floating_point():
         return rows.to(torch.float64)
-    whole = rows.to(torch.float64).trunc().nan_to_num(_BEYOND, _BEYOND, -_BEYOND)
+    whole = toward_zero(rows.to(torch.float64)).nan_to_num(_BEYOND, _BEYOND, -_BEYOND)
     return whole.clamp_(-_BEYOND, _BEYOND)
 
 
@@ -211,4 +212,4 @@ def _shared(left_MK: Tensor, units_M: Tensor) -> Tensor:
     counts = torch.bincount(torch.where(known_M, units_M, 0), minlength=len(units_M))
     counts[:1] -= (~known_M).sum()  # those that only seem to be of the first unit
     sizes_M = counts[torch.where(known_M, units_M, 0)].clamp_min(1).to(left_MK)
-    return (left_MK / sizes_M.unsqueeze(1)).trunc().masked_fill(~known_M.unsqueeze(1), 0.0)
+    return toward_zero(left_MK / sizes_M.unsqueeze(1)).masked_fill(~known_M.unsqueeze(1), 0.0)

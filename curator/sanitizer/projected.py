@@ -22,6 +22,7 @@ from curator.privacy.event_numbers import check_noise_multiplier
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.release import LatticeBlock, Release
+from curator.privacy.toward_zero import toward_zero
 from curator.sanitizer.directions import Directions, direction_slack, largest_entry
 from curator.sanitizer.lattice import LATTICE_STD
 
@@ -118,7 +119,7 @@ def release_projections(
     for part_MD, unit in _parts(rows_MD, is_long=bounds.is_long):
         products_MK = products_MK + (part_MD @ directions.integers_DK) * unit
     products_MK = products_MK * scales_M.unsqueeze(1) * directions.inverse_lengths_K
-    integers_MK = torch.trunc(products_MK).to(torch.int64)[random_order(num_slots, noise)]
+    integers_MK = toward_zero(products_MK).to(torch.int64)[random_order(num_slots, noise)]
     drawn_MK = noise.discrete_gaussian(integers_MK.numel()).reshape(integers_MK.shape)
     block = LatticeBlock(integers=integers_MK + drawn_MK, grid=bounds.grid(dimension))
     return Release(blocks=(block,))
@@ -147,7 +148,7 @@ def _exact_rows(
     exact_M = rows_MD.square().sum(dim=1) <= LONGEST_SQUARE  # false for NaN, as what follows
     for part_MD, _ in _parts(rows_MD, is_long=is_long):
         exact_M &= part_MD.abs().sum(dim=1) <= longest_row()
-    whole_M = (rows_MD == rows_MD.trunc()).all(dim=1)
+    whole_M = (rows_MD == toward_zero(rows_MD)).all(dim=1)
     return torch.where((kept_M & exact_M & whole_M).unsqueeze(1), rows_MD, torch.zeros(()).double())
 
 
