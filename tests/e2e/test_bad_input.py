@@ -228,6 +228,9 @@ class TestServing:
             barrier.budget("digits")
 
 
+_PATIENCE = 23.0  # seconds: two tries of ten, and what lies between
+
+
 class TestReachingTheCurator:
     @pytest.mark.waits
     def test_nobody_there(self, tmp_path: Path) -> None:
@@ -235,12 +238,13 @@ class TestReachingTheCurator:
         with socket.socket() as unused:
             unused.bind(("127.0.0.1", 0))
             target = f"localhost:{unused.getsockname()[1]}"
+        asked = ("analyst", "budget", "--curator", target, "--credentials")
         started = time.monotonic()
-        done = run_cli(
-            *("analyst", "budget", "--curator", target),
-            *("--credentials", str(credentials(folder, "alice"))),
-        )
-        assert time.monotonic() - started < 40
+        run_cli(*asked, str(tmp_path / "missing.json"))
+        refused = time.monotonic()
+        done = run_cli(*asked, str(credentials(folder, "alice")))
+        waited, starting = time.monotonic() - refused, refused - started
+        assert waited < _PATIENCE + 10 + 5 * starting  # a busy machine starts everything slowly
         assert done.returncode not in {0, 1}
         assert "No curator answers" in done.stderr
         assert "firewall" in done.stderr
