@@ -78,6 +78,7 @@ EXECUTED: dict[str, tuple[tuple[str, str], ...]] = {
     "how-to/train-remotely.md": (
         RUN,
         (r"runs/mnist", "runs/remote"),
+        (r"(--depth 2)", r"\1 --steps 4 --mechanism-noise-multiplier 20"),
         (r"--dataset cats", "--dataset mnist --steps 2 --mechanism-noise-multiplier 20"),
         (
             r"(--recipe dp-merf-ae-digits)",
