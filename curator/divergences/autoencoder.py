@@ -194,7 +194,7 @@ class EncoderFeatures:
         """
         centred_MD = levels_MD.to(compute_device(), torch.float64) * 2 - self.max_level
         before_MH = self._exact_layer("encoder.hidden", centred_MD, 1 / self.max_level)
-        leaky_MH = torch.where(before_MH > 0, before_MH, before_MH * SLOPE)
+        leaky_MH = torch.maximum(before_MH, before_MH * SLOPE)  # torch.where branches on values
         hidden_MH = torch.floor(leaky_MH / _HIDDEN_GRID).clamp(-_LARGEST_HIDDEN, _LARGEST_HIDDEN)
         before_ME = self._exact_layer("encoder.code", hidden_MH, _HIDDEN_GRID)
         return torch.floor(before_ME / (before_ME.abs() + 1) / CODE_GRID)

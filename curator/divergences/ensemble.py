@@ -212,7 +212,7 @@ class EnsemblePass:
         for number, layer in enumerate(self.layers):
             inputs.append(values)
             made = layer.forward(values, self._critics[f"bias{number}"])
-            signs.append(torch.where(made > 0, made.new_ones(()), made.new_full((), SLOPE)))
+            signs.append((made > 0).to(made.dtype).clamp_(min=SLOPE))  # torch.where branches
             values = made * signs[-1]
         return Passed(inputs=inputs, signs=signs, features_KMF=values.flatten(2))
 
