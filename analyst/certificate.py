@@ -23,6 +23,11 @@ _BANNER = "*** REHEARSAL: this certifies NOTHING about privacy. Do not publish o
 _EXPORT = "weir-ledger-export-"
 _LONGEST_FIRST_LINE = 1 << 16
 _FINGERPRINT: Final = re.compile("[0-9a-f]{64}")
+_PAGE: Final = b"<!doctype html>"
+_LONGEST_PAGE: Final = 1 << 24
+_BASE64: Final = b"([A-Za-z0-9+/]+={0,2})"
+_LAST_LINE: Final = re.compile(b"<!-- weir-evidence-1 %s %s -->" % (_BASE64, _BASE64))
+_REMEDY_PAGE = "Ask the curator's steward for the page again."
 _REMEDY = "Ask the curator's steward for the certificate again."
 
 
@@ -127,16 +132,83 @@ def check_certificate(
         CertificateError: If the file is damaged, was changed, or another key signed it, or the
             fingerprint is none; a `CertificateFileError` if it cannot be read.
     """
+    _check_fingerprint(fingerprint)
+    statement, named = _verify(path, public_key)
+    return Verified(statement, _signer(path, named, fingerprint))
+
+
+def is_evidence(path: Path) -> bool:
+    """Return whether a file is a page, such as 'curator evidence' writes."""
+    try:
+        with path.open("rb") as stream:
+            return stream.read(len(_PAGE)).lower() == _PAGE
+    except OSError:
+        return False
+
+
+def check_evidence(
+    path: Path, public_key: bytes | None = None, fingerprint: str | None = None
+) -> str:
+    """Check the signature of a page of evidence, and whose it is.
+
+    Args:
+        path: The page that 'curator evidence' wrote.
+        public_key: The curator's key, as the credentials file has it.
+        fingerprint: Of the curator's key, as for `check_certificate`.
+
+    Returns:
+        The fingerprint of the key that signed it.
+
+    Raises:
+        CertificateError: If it was changed, is not signed, or another key signed it.
+        CertificateFileError: If it cannot be read.
+    """
+    _check_fingerprint(fingerprint)
+    try:
+        content = read_bounded(path, _LONGEST_PAGE)
+    except (FileNotFoundError, DocumentProblem) as problem:
+        msg = f"cannot read {path}: {problem}."
+        raise CertificateFileError(msg, "Check the path.") from None
+    page, _, last = content.rstrip(b"\n").rpartition(b"\n")
+    found = _LAST_LINE.fullmatch(last)
+    if found is None:
+        msg = f"{path} is a page without the signature of a curator."
+        raise CertificateError(msg, "Ask the steward for the page that 'curator evidence' wrote.")
+    named, signature = (base64.b64decode(part) for part in found.groups())
+    if public_key is not None and named != public_key:
+        msg = f"{path} was signed by another curator."
+        raise CertificateError(msg, _REMEDY_PAGE)
+    try:
+        Ed25519PublicKey.from_public_bytes(named).verify(signature, page + b"\n")
+    except (InvalidSignature, ValueError):
+        msg = f"{path} was changed after it was signed."
+        raise CertificateError(msg, _REMEDY_PAGE) from None
+    return _signer(path, named, fingerprint)
+
+
+def _check_fingerprint(fingerprint: str | None) -> None:
+    """Refuse what is no fingerprint.
+
+    Raises:
+        CertificateError: If it is none.
+    """
     if fingerprint is not None and not _FINGERPRINT.fullmatch(_plain(fingerprint)):
         msg = f"'{fingerprint}' is not the fingerprint of a key."
         remedy = "Give it as 'curator key' prints it: SHA256: and 64 digits and letters a to f."
         raise CertificateError(msg, remedy)
-    statement, named = _verify(path, public_key)
-    signer = fingerprint_of(named)
+
+
+def _signer(path: Path, public_key: bytes, fingerprint: str | None) -> str:
+    """Return the fingerprint of the key that signed, if it is the one that was told.
+
+    Raises:
+        CertificateError: If it is another.
+    """
+    signer = fingerprint_of(public_key)
     if fingerprint is not None and _plain(fingerprint) != _plain(signer):
         msg = f"{path} was signed by another curator, of the key {signer}."
         raise CertificateError(msg, _REMEDY)
-    return Verified(statement, signer)
+    return signer
 
 
 def fingerprint_of(public_key: bytes) -> str:

@@ -31,7 +31,10 @@ app = typer.Typer(
 def verify(
     task: Task,
     *,
-    file: Path = argument("FILE|DIR", "The certificate; or the folder of a chain, for all of its."),
+    file: Path = argument(
+        "FILE|DIR",
+        "The certificate, a page of 'curator evidence', or a chain's folder for all of its.",
+    ),
     credentials: Path | None = option(
         "Also check that the curator of these credentials signed.", "FILE"
     ),
@@ -40,8 +43,13 @@ def verify(
         "SHA256:...",
     ),
 ) -> ExitCode:
-    """Check a certificate, or those of a chain's parts; asks no curator."""
-    from analyst.certificate import certificate_text, check_certificate
+    """Check a certificate, those of a chain's parts, or a page of evidence; asks no curator."""
+    from analyst.certificate import (
+        certificate_text,
+        check_certificate,
+        check_evidence,
+        is_evidence,
+    )
     from analyst.client.credentials import load_credentials
 
     screen = task.screen
@@ -55,6 +63,11 @@ def verify(
         screen.answer([part.to_json() | _answer(part.verified, known=known) for part in parts])
         worst = max(parts, key=lambda part: part.verified.is_rehearsal)
         return _judged(screen, worst.verified, known=known)
+    if is_evidence(file):
+        signer = check_evidence(file, key, fingerprint)
+        screen.show(f"a page of evidence, signed by {signer}")
+        screen.answer({"evidence": str(file), "signed_by": signer, "signer_is_known": known})
+        return _known_or_not(screen, known=known)
     verified = check_certificate(file, key, fingerprint)
     screen.show(certificate_text(verified))
     screen.answer(_answer(verified, known=known))
@@ -76,6 +89,11 @@ def _judged(screen: Screen, verified: Verified, *, known: bool) -> ExitCode:
         screen.warn("error: the certificate is of a rehearsal, or of a kind this program knows not")
         screen.warn("what to do: train against a curator with private data, then verify again")
         return ExitCode.REHEARSAL
+    return _known_or_not(screen, known=known)
+
+
+def _known_or_not(screen: Screen, *, known: bool) -> ExitCode:
+    """Say whose signature it is."""
     if not known:
         screen.warn(
             "error: the signature holds, but anybody could have made it with a key of theirs"

@@ -24,10 +24,17 @@ from analyst.new_file import check_output
 
 if TYPE_CHECKING:
     from analyst.evaluation.classifier import Report
+    from analyst.evaluation.image_file import LabelledImages
+    from analyst.evaluation.inception import Inception
+    from analyst.evaluation.membership import PublicCheck
 
 app = typer.Typer()
 
 NO_PUBLIC = "no nearest-neighbour check: give --public FILE.npz, real images that are public"
+NOT_PRIVATE = (
+    "this says nothing of private images: for those, send the images to the steward, who has "
+    "'curator evidence RUN --synthetic FILE.npz'"
+)
 ONE_CLASS = "the synthetic images have one class, so there is nothing to classify"
 _REPORT = "Report"
 
@@ -56,6 +63,11 @@ class Evaluated:
         "InceptionV3 as TorchScript [~/.cache/weir/inception-2015-12-05.pt].", "FILE.pt"
     )
     inception_sha256: str | None = option("Of another such file that you trust.", "HEX")
+    privacy: bool = flag(
+        "--privacy",
+        "Also look for repetitions, and attack by nearness: do --public images, if the generator "
+        "learned from them as in a rehearsal, lie nearer than those of --test?",
+    )
     seed: int = option("Of classifiers that draw.", "N", default=0)
     device: str = option("Torch device of networks.", "NAME", default="cpu")
     out: Path | None = option("Write HTML, PNG and JSON here.", "DIR", group=_REPORT)
@@ -96,7 +108,6 @@ def evaluate(task: Task, options: Evaluated) -> None:
     from analyst.evaluation.assess import assess
     from analyst.evaluation.classifier import evaluate as measure
     from analyst.evaluation.image_file import check_apart, load_images
-    from analyst.evaluation.inception import NO_WEIGHTS, SHA256, Inception, weights_file
     from analyst.evaluation.result import Evaluation, evaluation_json, load_point, save_evaluation
     from analyst.evaluation.run_folder import check_made_by, read_run_folder
 
@@ -115,23 +126,22 @@ def evaluate(task: Task, options: Evaluated) -> None:
     if options.run is not None:
         check_made_by(synthetic, options.run)
     others = [load_point(path) for path in options.compare or ()]
-    inception = None
-    if options.features == "inception" or options.inception_weights is not None:
-        path, digest = weights_file(options.inception_weights), options.inception_sha256 or SHA256
-        inception = Inception(path, sha256=digest, device=options.device)
-        task.screen.say(f"Inception weights: {path}")
+    inception = _inception(task, options)
     reports = []
     one_class = options.classifier == "all" and len(set(synthetic.labels.tolist())) < 2
     for name in () if one_class else _classifiers(options):
         report = measure(synthetic, test, name, seed=options.seed, device=options.device)
         task.screen.show(report.table() + "\n")
         reports.append(report)
-    assessment, notes = None, []
+    assessment, notes = None, list[str]()
     if options.classifier == "all":
         assessment = assess(synthetic, test, public, inception=inception, device=options.device)
-        notes = [ONE_CLASS] * one_class
-        notes += [NO_WEIGHTS] * (inception is None) + [NO_PUBLIC] * (public is None)
+        notes = _notes(one_class=one_class, inception=inception is None, public=public is None)
         task.screen.show("\n".join([*_mean(reports), *assessment.lines(), *notes]))
+    check = None
+    if options.privacy:
+        check = _public_check(synthetic, test, public)
+        task.screen.show("\n".join([*(figure.line() for figure in check.figures()), NOT_PRIVATE]))
     evaluation = Evaluation(
         name=options.name or options.synthetic.stem,
         num_synthetic=len(synthetic.labels),
@@ -140,6 +150,7 @@ def evaluate(task: Task, options: Evaluated) -> None:
         seed=options.seed,
         reports=tuple(reports),
         assessment=assessment,
+        public_check=check,
         privacy=None if run is None else run.privacy,
     )
     task.screen.answer(evaluation_json(evaluation))
@@ -151,6 +162,45 @@ def evaluate(task: Task, options: Evaluated) -> None:
 
     inputs = ReportInputs(synthetic=synthetic, public=public, run=run, others=others, notes=notes)
     task.screen.show(f"\nwrote {write_report(options.out, evaluation, inputs, force=force)}")
+
+
+def _public_check(
+    synthetic: LabelledImages, test: LabelledImages, public: LabelledImages | None
+) -> PublicCheck:
+    """Attack with public images.
+
+    Raises:
+        EvaluationError: If there are too few.
+    """
+    from analyst.evaluation.membership import check_publicly
+
+    rows = [one.images.reshape(len(one.images), -1) for one in (synthetic, test)]
+    members = None if public is None else public.images.reshape(len(public.images), -1)
+    try:
+        return check_publicly(rows[0], rows[1], members)
+    except ValueError as problem:
+        message = f"--privacy: {problem}"
+        raise EvaluationError(message, "Give more of them, or leave --privacy out.") from None
+
+
+def _inception(task: Task, options: Evaluated) -> Inception | None:
+    """Return the Inception network if it was asked for."""
+    from analyst.evaluation.inception import SHA256, Inception, weights_file
+
+    if options.features != "inception" and options.inception_weights is None:
+        return None
+    path, digest = weights_file(options.inception_weights), options.inception_sha256 or SHA256
+    inception = Inception(path, sha256=digest, device=options.device)
+    task.screen.say(f"Inception weights: {path}")
+    return inception
+
+
+def _notes(*, one_class: bool, inception: bool, public: bool) -> list[str]:
+    """Return what is missing of an assessment."""
+    from analyst.evaluation.inception import NO_WEIGHTS
+
+    missing = {ONE_CLASS: one_class, NO_WEIGHTS: inception, NO_PUBLIC: public}
+    return [words for words, is_missing in missing.items() if is_missing]
 
 
 def _mean(reports: Sequence[Report]) -> Iterator[str]:

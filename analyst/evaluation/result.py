@@ -13,6 +13,7 @@ from analyst.documents import STRICT, DocumentProblem, parsed, read_bounded
 from analyst.errors import EvaluationError
 from analyst.evaluation.assess import Assessment
 from analyst.evaluation.classifier import Report
+from analyst.evaluation.membership import PublicCheck
 from analyst.new_file import write_file
 
 FORMAT = "weir-evaluation-1"
@@ -64,6 +65,7 @@ class Evaluation:
     seed: int
     reports: tuple[Report, ...]
     assessment: Assessment | None
+    public_check: PublicCheck | None
     privacy: Privacy | None
 
 

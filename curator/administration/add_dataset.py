@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from curator.accounting.rule import BudgetRule
 from curator.administration.administer import administer
@@ -15,6 +15,7 @@ from curator.administration.commands import Register
 from curator.administration.open_ledger import open_ledger_reader
 from curator.administration.registered_images import KnownImages, that_count
 from curator.config import load_config
+from curator.data.canaries import Canaries, draw_canaries, with_canaries, write_canaries
 from curator.data.capacity import check_capacity
 from curator.data.groups import limit_groups
 from curator.data.images import LabelledImages
@@ -32,6 +33,8 @@ from curator.sources.options import Progress, SourceOptions, no_progress
 from curator.sources.preflight import check_source
 from curator.sources.survey import Survey
 
+_CANARIES: Final = "{} of them are canaries, of {} candidates for whom a coin decided"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Added:
@@ -47,11 +50,13 @@ class Choices:
     """What the steward may choose for ever beside the public facts.
 
     `favourite` is the order that the budget's rule favours, None for what suits Gaussians best;
-    `most_shared` the part of the images that may have a budget already.
+    `most_shared` the part of the images that may have a budget already; `num_canaries` how many
+    candidates are drawn, of which about half are put in.
     """
 
     favourite: float | None = None
     most_shared: float = MOST_SHARED
+    num_canaries: int = 0
 
 
 def add_dataset(
@@ -93,6 +98,8 @@ def add_dataset(
             images = limit_groups(images, facts.max_records_per_group, scratch)
         with _taken_back(folder, facts.name):
             write_store(folder.images(facts.name), images)
+            if read.canaries is not None:
+                write_canaries(folder.images(facts.name), read.canaries)
             known.keep(facts.name, read.hashes)
             administer(folder, Register(facts=facts, favourite=choices.favourite))
     return read.added
@@ -135,6 +142,7 @@ class _Read:
     """A source that may be added."""
 
     images: LabelledImages
+    canaries: Canaries | None
     hashes: Hashes
     added: Added
 
@@ -172,11 +180,18 @@ def _read(
     datasets, options = folder.images(facts.name).parent, reading.options or SourceOptions()
     images, survey = ingest_source(source, options, datasets, reading.progress)
     lines = check_source(images, facts)
-    hashes = known.hashes(images)
+    hashes = known.hashes(images)  # of the source alone: what was drawn comes back in no other set
     overlaps, told = known.compare(images, hashes, states, reading.choices.most_shared)
+    canaries = None
+    if reading.choices.num_canaries:
+        canaries = draw_canaries(facts.space, reading.choices.num_canaries)
+        images = with_canaries(images, canaries, datasets)
+        lines = check_source(images, facts)
+        lines += (_CANARIES.format(int(canaries.is_in.sum()), len(canaries.is_in)),)
     lines += (*(overlap.line for overlap in overlaps), *told)
     return _Read(
         images=images,
+        canaries=canaries,
         hashes=hashes,
         added=Added(lines=lines, survey=survey, overlaps=overlaps),
     )

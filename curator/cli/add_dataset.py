@@ -119,7 +119,7 @@ def convert(  # noqa: PLR0913 - one parameter a group of options
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Choices:
-    """How the budget is weighed, and what is refused."""
+    """How the budget is weighed, what is refused, and what is planted."""
 
     favour: str | None = option(
         "Weigh the orders of the accounting, for ever, as suits this recipe best; by "
@@ -133,7 +133,20 @@ class Choices:
         parser=rate,
         default=0.5,
     )
+    canaries: int | None = option(
+        "Draw K pictures of random blocks and let a coin decide about each whether it is put in; "
+        "'curator evidence' shows later whether synthetic images tell which. About one in a "
+        "hundred of the images does no harm.",
+        "K",
+    )
     dry_run: bool = flag("--dry-run", "Check all that is checked, and write nothing.")
+
+    def __post_init__(self) -> None:
+        """Check the number of canaries before a source is read."""
+        if self.canaries is not None:
+            from curator.data.canaries import check_count
+
+            check_count(self.canaries)
 
 
 @command(
@@ -183,7 +196,11 @@ def add(  # noqa: PLR0913 - one parameter a group of options
         "interrupted; 'curator dataset list' says whether the data set was added, and unless it "
         "was, nothing is left of it"
     ):
-        chosen = adding.Choices(favourite=favourite, most_shared=_part(choices.max_shared))
+        chosen = adding.Choices(
+            favourite=favourite,
+            most_shared=_part(choices.max_shared),
+            num_canaries=choices.canaries or 0,
+        )
         carry_out = adding.try_dataset if choices.dry_run else adding.add_dataset
         added = carry_out(into, facts, source, options, progress_for(task.screen), chosen)
     warning = capacity_warning(facts)

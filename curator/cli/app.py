@@ -24,7 +24,7 @@ from curator.cli import (
     plan,
     serve,
 )
-from curator.cli.command import Task, command
+from curator.cli.command import NeedsAttention, Task, command
 from curator.cli.exit_code import ExitCode
 from curator.cli.options import CONTEXT, Group, argument
 from curator.system.core_dumps import forbid_core_dumps
@@ -56,6 +56,7 @@ def curator(
 last = typer.Typer()
 # by name: the audit asks with the analyst's client, which the curator may not know
 audit = import_module("audit.cli").app
+evidence = import_module("audit.evidence_cli").app
 for part in (
     *(
         init.app,
@@ -67,7 +68,7 @@ for part in (
         plan.app,
         ledger.app,
     ),
-    *(explain.app, audit, doctor.app, init.key_app, last),
+    *(explain.app, audit, evidence, doctor.app, init.key_app, last),
 ):
     app.add_typer(part)
 
@@ -197,7 +198,6 @@ def _of_ledger(problem: Exception, folder: str) -> str:
 
 
 def _code_of(problem: Exception) -> ExitCode:
-    from curator.cli.doctor import NeedsAttention
     from curator.identity.listen import PortUnavailable
     from curator.ledger.problems import (
         ChainBroken,

@@ -25,6 +25,10 @@ class UsageProblem(ValueError):
     """An argument is not valid."""
 
 
+class NeedsAttention(RuntimeError):
+    """Something was found that somebody should look at; the lines above say what."""
+
+
 class Task:
     """One call of the program: where it prints, and what it is doing."""
 

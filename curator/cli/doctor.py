@@ -6,14 +6,10 @@ from pathlib import Path
 
 import typer
 
-from curator.cli.command import Task, command
+from curator.cli.command import NeedsAttention, Task, command
 from curator.cli.options import option
 
 app = typer.Typer()
-
-
-class NeedsAttention(RuntimeError):
-    """A check found something; the lines above say what and what to do."""
 
 
 @command(app, "doctor --dir /srv/weir", "doctor --json > doctor.json", reads=True)

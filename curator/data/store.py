@@ -140,19 +140,20 @@ def _write_files(partial: Path, images: LabelledImages) -> None:
         _write_durably(partial / name, array)
         with (partial / name).open("rb") as stream:
             manifest[name] = _sha256(stream)
-    with _open_private(partial / _MANIFEST) as stream:
+    with open_private(partial / _MANIFEST) as stream:
         stream.write(json.dumps(manifest, sort_keys=True).encode())
         os.fsync(stream.fileno())
 
 
 def _write_durably(path: Path, array: np.ndarray) -> None:
-    with _open_private(path) as stream:
+    with open_private(path) as stream:
         np.save(stream, array, allow_pickle=False)  # a mapped array goes from disk to disk
         stream.flush()
         os.fsync(stream.fileno())
 
 
-def _open_private(path: Path) -> BinaryIO:
+def open_private(path: Path) -> BinaryIO:
+    """Make a file that its owner only can read; it must not be there."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 

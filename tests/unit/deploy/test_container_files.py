@@ -103,7 +103,7 @@ def test_the_builder_sees_the_sources_only() -> None:
     allowed = {rule[1:] for rule in rules if rule.startswith("!")}
     assert allowed == {
         *("LICENSE", "README.md", "constraints.txt", "pyproject.toml"),
-        *("analyst", "audit", "curator", "protos", "deploy", "deploy/image"),
+        *("analyst", "audit", "curator", "proofs", "protos", "deploy", "deploy/image"),
     }
     for private in ("ledger.sqlite", "server.key", "ca.pem", "images.npz"):
         assert any(fnmatch(f"curator/{private}", rule) for rule in rules[1:])

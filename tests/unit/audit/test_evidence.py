@@ -1,0 +1,62 @@
+"""Canaries are told by copies and not by chance; a page says whose it is and what may not leave."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from audit.evidence import Attacks, CanaryFigures, attack_canaries
+from curator.data.canaries import Canaries, draw_canaries
+from tests.fakes.facts import small_facts
+
+SPACE = small_facts(height=8, width=8, max_level=255).space
+Rows = npt.NDArray[np.uint8]
+
+
+def attacked(canaries: Canaries, copied: npt.NDArray[np.bool_], seed: int = 0) -> CanaryFigures:
+    """Attack with images of which some copy canaries, with a little noise."""
+    rng = np.random.default_rng(seed)
+    rows = canaries.levels.reshape(len(canaries.is_in), -1)
+    others = rng.integers(0, 256, (200, rows.shape[1]))
+    made = np.concatenate([others, rows[copied] + rng.normal(0, 10, (copied.sum(), rows.shape[1]))])
+    return attack_canaries(np.clip(made, 0, 255).astype(np.uint8), canaries, 1e-5)
+
+
+def test_copies_prove_an_epsilon() -> None:
+    canaries = draw_canaries(SPACE, 200)
+    found = attacked(canaries, canaries.is_in)
+    assert found.right.value > 0.99
+    assert found.exposure.low > found.exposure_by_chance
+    assert found.epsilon > 2.5
+    attacks = Attacks(membership=None, canaries=found, notes=())
+    assert len(attacks.alarms) == 2
+    assert attacks.refutes(2.0)
+    assert not attacks.refutes(10.0)
+
+
+def test_what_knows_no_coin_proves_nothing() -> None:
+    """A bound is wrong once in twenty times; copies of all candidates tell no coin."""
+    bounds = []
+    for seed in range(60):
+        canaries = draw_canaries(SPACE, 60)
+        bounds.append(attacked(canaries, np.ones(60, dtype=np.bool_), seed).epsilon)
+    assert sum(bound > 0 for bound in bounds) <= 14  # of 60 at 1 in 20: 1 in 10^6
+
+
+def test_exposure_by_chance_is_that_of_a_uniform_rank() -> None:
+    canaries = draw_canaries(SPACE, 100)
+    found = attacked(canaries, np.zeros(100, dtype=np.bool_))
+    outside = 100 - found.num_in
+    ranks = np.arange(1, outside + 2)
+    expected = float(np.mean(np.log2(outside + 1) - np.log2(ranks)))
+    assert found.exposure_by_chance == pytest.approx(expected)
+    assert 1.2 < expected < 1.45  # log2(e) in the limit
+
+
+def test_one_canary_inside_has_no_interval() -> None:
+    canaries = draw_canaries(SPACE, 10)
+    alone = Canaries(levels=canaries.levels, labels=canaries.labels, is_in=np.arange(10) == 0)
+    found = attacked(alone, alone.is_in)
+    assert found.exposure.high == np.inf
+    assert not Attacks(membership=None, canaries=found, notes=()).refutes(1.0)
