@@ -26,7 +26,8 @@ class Compared:
     SECTION: ClassVar = "Attacks"
 
     synthetic: Path | None = option(
-        "Images of the run's generator, from 'analyst sample'.", "FILE.npz"
+        "Images of the run's generator, from 'analyst sample'; the page has their digest.",
+        "FILE.npz",
     )
     held_out: Path | None = option(
         "Real images of the same kind that were never in the data set.", "FILE.npz"
@@ -35,6 +36,16 @@ class Compared:
         "--for-outsiders",
         "Leave out all that is private: attacks, the steward's decisions and other runs.",
     )
+
+    def __post_init__(self) -> None:
+        """Refuse attacks on a page without any.
+
+        Raises:
+            ValueError: If there would be some.
+        """
+        if self.for_outsiders and self.held_out is not None:
+            msg = "--held-out is for attacks, which --for-outsiders leaves out: give one of them"
+            raise ValueError(msg)
 
 
 @command(
@@ -63,7 +74,8 @@ def evidence(
         NoEvidence: If it cannot be had, or the promise does not stand.
         NeedsAttention: If a figure is above chance.
     """
-    from audit.evidence import Given, NoEvidence, gather
+    from audit.evidence import Given, gather
+    from audit.evidence_attacks import NoEvidence
     from audit.evidence_page import render, signed
     from curator.system.new_file import new_file
 

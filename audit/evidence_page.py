@@ -16,6 +16,9 @@ from curator.identity.certificates import fingerprint_of
 from curator.overview.certificate import Signer
 
 FORMAT: Final = "weir-evidence-1"
+_STRONG: Final = 1.0
+_FAIR: Final = 3.0
+_LARGE: Final = 100
 
 
 def render(evidence: Evidence, public_key: bytes) -> str:
@@ -28,13 +31,12 @@ def render(evidence: Evidence, public_key: bytes) -> str:
     environment = Environment(
         loader=PackageLoader("audit", "."), autoescape=True, undefined=StrictUndefined
     )
-    epsilon, _ = evidence.promise
+    environment.filters["odds"] = _odds
+    environment.filters["worth"] = _worth
     return environment.get_template("evidence.html").render(
         evidence=evidence,
         statement=evidence.certificate["statement"],
         fingerprint=fingerprint_of(public_key),
-        odds=_odds(epsilon),
-        right=100 / (1 + math.exp(-epsilon)),
         changed=[one for one in evidence.proofs if not one.is_running],
     )
 
@@ -54,6 +56,16 @@ def signed(page: str, signer: Signer) -> bytes:
 
 
 def _odds(epsilon: float) -> str:
-    """Return e to the epsilon as people read it."""
-    odds = math.exp(epsilon)
-    return f"{odds:,.1f}" if odds < 10 else f"{odds:,.0f}"
+    """Return what an epsilon allows, as odds and as a chance, as people read them."""
+    odds, wrong = math.exp(epsilon), 100 / (1 + math.exp(epsilon))
+    digits = max(0, 1 - math.floor(math.log10(wrong)))
+    return f"{odds:,.{1 if odds < _LARGE else 0}f} to 1, a chance of {100 - wrong:.{digits}f}%"
+
+
+def _worth(epsilon: float) -> str:
+    """Return how strong a promise is, in words."""
+    if epsilon <= _STRONG:
+        return "strong: at most a hint"
+    if epsilon <= _FAIR:
+        return "fair: in the worst case a good guess"
+    return "weak: no protection against the worst case that can be imagined"

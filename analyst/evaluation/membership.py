@@ -41,6 +41,7 @@ class Interval:
     value: float
     low: float
     high: float
+    counts: str = ""  # of a proportion: how many of how many
 
     @classmethod
     def of_count(cls, hits: int, trials: int) -> Interval:
@@ -56,7 +57,7 @@ class Interval:
         side = (1 - CONFIDENCE) / 2
         low = float(betaincinv(hits, trials - hits + 1, side)) if hits else 0.0
         high = float(betaincinv(hits + 1, trials - hits, 1 - side)) if hits < trials else 1.0
-        return cls(hits / trials, low, high)
+        return cls(hits / trials, low, high, f"{hits:,} of {trials:,}")
 
     @classmethod
     def of_share(cls, share: float, effective: float) -> Interval:
@@ -81,7 +82,8 @@ class Interval:
 
     def percent(self) -> str:
         """Return it as text, in percent."""
-        return f"{100 * self.value:.1f}% [{100 * self.low:.1f}, {100 * self.high:.1f}]"
+        text = f"{100 * self.value:.1f}% [{100 * self.low:.1f}, {100 * self.high:.1f}]"
+        return f"{text}, {self.counts}" if self.counts else text
 
     def plain(self) -> str:
         """Return it as text."""
@@ -95,10 +97,11 @@ class Figure:
     name: str
     measured: str
     by_chance: str = ""
+    worse: Literal["", "above", "below"] = ""  # which side of chance would be a leak
 
     def line(self) -> str:
         """Return it as text."""
-        chance = f"; by chance {self.by_chance}" if self.by_chance else ""
+        chance = f"; by chance {self.by_chance}, worse {self.worse}" if self.by_chance else ""
         return f"{self.name}: {self.measured}{chance}"
 
 
@@ -136,13 +139,14 @@ class Membership:
     def alarms(self) -> tuple[str, ...]:
         """What is above chance by more than its interval, in words; the names of no image."""
         found = {
-            f"{self.num_copies:,} synthetic images are members, byte for byte": self.num_copies > 0,
-            "synthetic images lie nearer to members": self.nearer.is_above(0.5),
-            "members are told from held-out images by nearness": self.named.is_above(0.5),
-            "members are told from held-out images by relative nearness": (
+            f"{self.num_copies:,} synthetic images equal an image that was used": self.num_copies
+            > 0,
+            "synthetic images lie nearer to images that were used": self.nearer.is_above(0.5),
+            "images that were used are told from others by nearness": self.named.is_above(0.5),
+            "images that were used are told from others by relative nearness": (
                 self.named_beside_others.is_above(0.5)
             ),
-            "more members than held-out images are very near": (
+            "more images that were used than others are very near": (
                 self.caught.low > self.false_alarms.high
             ),
         }
@@ -150,20 +154,29 @@ class Membership:
 
     def figures(self) -> list[Figure]:
         """Return what was measured, for people."""
-        half = "50%"
-        ratio = "distance to the nearest member, over that to the nearest held-out image; median"
+        half, used = "50%", "used for training"
+        ratio = f"distance to the nearest real image {used} / to the nearest never used; median"
+        pairs = f"pairs, a real image {used} and one never used, told apart by nearness"
+        nearer = f"synthetic images nearer to one {used} than to one never used"
+        near = f"real images {used} that are nearer to a synthetic one than most never used are"
         return [
             Figure("synthetic images looked at", f"{self.num_synthetic:,}"),
-            Figure("members, and as many held-out images", f"{self.num_members:,}"),
+            Figure(f"real images {used} that were drawn, and never used ones", self._drawn),
             Figure(
-                "synthetic images that are a member, byte for byte", f"{self.num_copies:,}", "0"
+                f"synthetic images equal to a real one {used}", f"{self.num_copies:,}", "0", "above"
             ),
-            Figure(ratio, self.distance_ratio.plain(), "1"),
-            Figure("synthetic images whose nearest is a member", self.nearer.percent(), half),
-            Figure("pairs in which nearness names the member", self.named.percent(), half),
-            Figure("the same, relative to others", self.named_beside_others.percent(), half),
-            Figure("members very near", self.caught.percent(), self.false_alarms.percent()),
+            Figure(ratio, self.distance_ratio.plain(), "1", "below"),
+            Figure(nearer, self.nearer.percent(), half, "above"),
+            Figure(pairs, self.named.percent(), half, "above"),
+            Figure(
+                f"{pairs} relative to others", self.named_beside_others.percent(), half, "above"
+            ),
+            Figure(near, self.caught.percent(), self.false_alarms.percent(), "above"),
         ]
+
+    @property
+    def _drawn(self) -> str:
+        return f"{self.num_members:,} of each"
 
 
 def num_copies(synthetic_SD: Rows, members: Iterable[Rows]) -> int:
@@ -274,8 +287,8 @@ class PublicCheck:
         """Return what was measured, for people."""
         same = "synthetic images that another one nearly repeats"
         return [
-            Figure(same, self.repeated.percent(), f"{FALSE_ALARMS:.0%}"),
-            Figure("members are", self.members),
+            Figure(same, self.repeated.percent(), f"{FALSE_ALARMS:.0%}", "above"),
+            Figure("in the place of images used for training", self.members),
             *self.membership.figures(),
         ]
 

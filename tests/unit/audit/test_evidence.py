@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from audit.evidence import Attacks, CanaryFigures, attack_canaries
+from audit.evidence_attacks import Attacks, CanaryFigures, attack_canaries
 from curator.data.canaries import Canaries, draw_canaries
 from tests.fakes.facts import small_facts
 
