@@ -174,11 +174,11 @@ def check_evidence(
     if found is None:
         msg = f"{path} is a page without the signature of a curator."
         raise CertificateError(msg, "Ask the steward for the page that 'curator evidence' wrote.")
-    named, signature = (base64.b64decode(part) for part in found.groups())
-    if public_key is not None and named != public_key:
-        msg = f"{path} was signed by another curator."
-        raise CertificateError(msg, _REMEDY_PAGE)
     try:
+        named, signature = (base64.b64decode(part) for part in found.groups())
+        if public_key is not None and named != public_key:
+            msg = f"{path} was signed by another curator."
+            raise CertificateError(msg, _REMEDY_PAGE)
         Ed25519PublicKey.from_public_bytes(named).verify(signature, page + b"\n")
     except (InvalidSignature, ValueError):
         msg = f"{path} was changed after it was signed."

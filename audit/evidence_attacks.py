@@ -7,7 +7,6 @@ Shape legend: S synthetic images, K canaries that were drawn, D values.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +14,6 @@ from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
 from sklearn.neighbors import NearestNeighbors
 
 from analyst.errors import ImageFileError
@@ -25,9 +23,11 @@ from analyst.evaluation.membership import (
     LEAST_RECORDS,
     MOST_RECORDS,
     MOST_SYNTHETIC,
+    SHUFFLES,
     Figure,
     Interval,
     Membership,
+    Shuffled,
     infer_membership,
     num_copies,
 )
@@ -38,6 +38,7 @@ from curator.data.store import StoredImages, open_store
 from curator.privacy.facts import DatasetFacts
 from curator.sources.convert import eight_bits
 
+_MOST_IMAGES: Final = 1_000_000  # of a file, which an analyst may have made
 _ROWS_AT_ONCE: Final = 4096
 _MOST_KNOWN: Final = 0.01  # of the held-out images that may be in the data set by chance
 _GUESSED: Final = 4  # a fourth of the canaries is guessed to be in, and a fourth out
@@ -55,8 +56,8 @@ class CanaryFigures:
         num_canaries: For whom coins were tossed.
         num_in: Of them, in the data set.
         exposure: Mean over those that are in: log2 of how far up each is among those that are out,
-            ordered by nearness to a synthetic image.
-        exposure_by_chance: The same if nothing is told.
+            ordered by nearness to a synthetic image, beside other tosses of as many coins. None if
+            all are in, or none is.
         right: Of the guesses, one for half of them; 1/2 by chance.
         epsilon: Every smaller one at `delta` is refuted, with a probability of error of 5 percent.
         most: The same if all guesses were right: so few canaries can refute no larger one.
@@ -65,8 +66,7 @@ class CanaryFigures:
 
     num_canaries: int
     num_in: int
-    exposure: Interval
-    exposure_by_chance: float
+    exposure: Shuffled | None
     right: Interval
     epsilon: float
     most: float
@@ -74,16 +74,16 @@ class CanaryFigures:
 
     def figures(self) -> list[Figure]:
         """Return what was measured, for people."""
-        by_chance = f"{self.exposure_by_chance:.3f}"
         bound = f"{self.epsilon:.2f}; so few can show at most {self.most:.2f}"
-        return [
+        figures = [
             Figure("planted test images: drawn, and in", f"{self.num_canaries:,}, {self.num_in:,}"),
-            Figure(
-                "exposure of those that are in, bits", self.exposure.plain(), by_chance, "above"
-            ),
             Figure("in or out guessed rightly by nearness", self.right.percent(), "50%", "above"),
             Figure(f"lower bound of epsilon at delta {self.delta:g}", bound, "0", "above"),
         ]
+        if self.exposure is not None:
+            value, chance = f"{self.exposure.value:.3f}", self.exposure.chance.plain()
+            figures.append(Figure("exposure of those that are in, bits", value, chance, "above"))
+        return figures
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,7 +100,8 @@ class Attacks:
         found = () if self.membership is None else self.membership.alarms
         if self.canaries is not None:
             guessed = self.canaries.right.is_above(0.5)
-            exposed = self.canaries.exposure.is_above(self.canaries.exposure_by_chance)
+            exposure = self.canaries.exposure
+            exposed = exposure is not None and exposure.value > exposure.chance.high
             found += ("the coins of canaries are guessed",) * guessed
             found += ("canaries that are in are exposed",) * exposed
         return found
@@ -142,6 +143,8 @@ def attack(
         real -= int(canaries.is_in.sum())  # they are behind the images of the source
         levels = eight_bits(canaries.levels, facts.max_level)
         guessed = attack_canaries(made, replace(canaries, levels=levels), facts.delta)
+        if guessed.exposure is None:
+            notes.append("exposure: by chance all of the planted test images are in, or none is")
     if held_out is None:
         notes.append(
             "images used beside others: give --held-out FILE.npz, real images of the same kind "
@@ -204,6 +207,9 @@ def fitting(path: Path, part: Literal["train", "test"], facts: DatasetFacts) -> 
     except ImageFileError as problem:
         msg = f"{problem}. {problem.remedy}"
         raise NoEvidence(msg) from None
+    if len(images.labels) > _MOST_IMAGES:
+        msg = f"{path}: {len(images.labels):,} images; give {_MOST_IMAGES:,} at the most"
+        raise NoEvidence(msg)
     shape = (facts.channels, facts.height, facts.width)
     if images.images.shape[1:] != shape or not len(images.labels):
         msg = f"{path}: its images have shape {images.images.shape[1:]}, the data set's {shape}"
@@ -234,13 +240,10 @@ def attack_canaries(
         )
         for number in (right, 2 * each)
     ]
-    exposures = _exposures(distance_K[canaries.is_in], distance_K[~canaries.is_in])
-    ranks = np.arange(1, count - int(canaries.is_in.sum()) + 2)
     return CanaryFigures(
         num_canaries=count,
         num_in=int(canaries.is_in.sum()),
-        exposure=_mean(exposures),
-        exposure_by_chance=float(np.log2(len(ranks)) - np.log2(ranks).mean()),
+        exposure=_exposure(distance_K, canaries.is_in),
         right=Interval.of_count(right, 2 * each),
         epsilon=bounds[0],
         most=bounds[1],
@@ -248,22 +251,21 @@ def attack_canaries(
     )
 
 
-def _exposures(
-    inside: npt.NDArray[np.float64], outside: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
-    """Return log2 of the outsiders, and itself, over each insider's rank among them."""
-    ranks = 1 + (outside[None, :] < inside[:, None]).sum(axis=1)
-    exposures: npt.NDArray[np.float64] = np.log2(len(outside) + 1) - np.log2(ranks)
-    return exposures
+def _exposure(distance_K: npt.NDArray[np.float64], is_in: npt.NDArray[np.bool_]) -> Shuffled | None:
+    """Return the mean exposure, beside that of coins tossed anew; None if all fell alike."""
+    if is_in.all() or not is_in.any():
+        return None
+    rng = np.random.default_rng(0)
+    shuffled = [_mean_exposure(distance_K, rng.permutation(is_in)) for _ in range(SHUFFLES)]
+    return Shuffled.among(_mean_exposure(distance_K, is_in), np.array(shuffled))
 
 
-def _mean(values: npt.NDArray[np.float64]) -> Interval:
-    """Return a mean with Student's interval; all that is possible where there are too few."""
-    if len(values) < 2:
-        return Interval(float(values.mean()) if len(values) else math.nan, 0.0, math.inf)
-    mean, spread = float(values.mean()), float(values.std(ddof=1)) / math.sqrt(len(values))
-    reach = float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2)) * spread
-    return Interval(mean, mean - reach, mean + reach)
+def _mean_exposure(distance_K: npt.NDArray[np.float64], is_in: npt.NDArray[np.bool_]) -> float:
+    """Return the mean of log2 of the outsiders, and itself, over each insider's rank among them."""
+    outside = np.sort(distance_K[~is_in])
+    nearer = np.searchsorted(outside, distance_K[is_in], side="left")
+    as_near = np.searchsorted(outside, distance_K[is_in], side="right") - nearer
+    return float(np.mean(np.log2(len(outside) + 1) - np.log2(1 + nearer + as_near / 2)))
 
 
 def _flat(images: Levels) -> Levels:

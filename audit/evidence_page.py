@@ -31,12 +31,14 @@ def render(evidence: Evidence, public_key: bytes) -> str:
     environment = Environment(
         loader=PackageLoader("audit", "."), autoescape=True, undefined=StrictUndefined
     )
-    environment.filters["odds"] = _odds
     environment.filters["worth"] = _worth
+    spent = evidence.certificate["statement"]["dataset"]["spent_epsilon"]
     return environment.get_template("evidence.html").render(
         evidence=evidence,
         statement=evidence.certificate["statement"],
         fingerprint=fingerprint_of(public_key),
+        promise_odds=_odds(*evidence.promise),
+        spent_odds=_odds(spent, evidence.promise[1]),
         changed=[one for one in evidence.proofs if not one.is_running],
     )
 
@@ -55,11 +57,17 @@ def signed(page: str, signer: Signer) -> bytes:
     return content + f"<!-- {FORMAT} {key} {signature} -->\n".encode()
 
 
-def _odds(epsilon: float) -> str:
-    """Return what an epsilon allows, as odds and as a chance, as people read them."""
-    odds, wrong = math.exp(epsilon), 100 / (1 + math.exp(epsilon))
+def _odds(epsilon: float, delta: float) -> str:
+    """Return how often a guess may be right whose maker was undecided before, as people read it.
+
+    Of all tests of a mechanism that is (epsilon, delta) private, none is right in more than
+    (e^epsilon + delta) / (e^epsilon + 1) of the cases, in and out being as likely.
+    """
+    odds = (math.exp(epsilon) + delta) / (1 - delta)
+    wrong = 100 / (1 + odds)
     digits = max(0, 1 - math.floor(math.log10(wrong)))
-    return f"{odds:,.{1 if odds < _LARGE else 0}f} to 1, a chance of {100 - wrong:.{digits}f}%"
+    times = f"{odds:,.{1 if odds < _LARGE else 0}f}"
+    return f"{times} times for each time it is wrong, in {100 - wrong:.{digits}f}% of the cases"
 
 
 def _worth(epsilon: float) -> str:

@@ -7,9 +7,11 @@ Nothing is unpickled: a file with object arrays is refused.
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -59,10 +61,9 @@ def load_images(path: Path, *, part: Literal["train", "test"] = "train") -> Labe
             keys = ("images", "labels")
             if "images" not in archive and f"x_{part}" in archive:
                 keys = (f"x_{part}", f"y_{part}")
+            _check_declared(path, archive, *keys)
             images, labels = archive.array(keys[0]), archive.array(keys[1])
-            no_names, no_run = np.array([], dtype=np.str_), np.array("")
-            classes = archive.array("classes") if "classes" in archive else no_names
-            run_id = archive.array("run_id") if "run_id" in archive else no_run
+            classes, run_id = _texts(archive, "classes"), _texts(archive, "run_id")
     except (OSError, MemoryError) as error:
         words, remedy = explain_os_error(error, str(path))
         message = f"cannot read images from {words}"
@@ -75,20 +76,42 @@ def load_images(path: Path, *, part: Literal["train", "test"] = "train") -> Labe
         raise ImageFileError(message, _REMEDY) from None
     if images.ndim == 3:
         images = images[:, None]
-    if images.ndim != 4 or images.dtype != np.uint8:
-        message = f"{path}: images are {images.dtype} {images.shape}"
-        raise ImageFileError(message, _REMEDY)
-    if labels.shape != images.shape[:1] or labels.dtype.kind not in "iu":
-        message = f"{path}: labels are {labels.dtype} {labels.shape}"
-        raise ImageFileError(message, _REMEDY)
-    named = classes.ndim == 1 and classes.dtype.kind == "U"
-    known = run_id.ndim == 0 and run_id.dtype.kind == "U"
     return LabelledImages(
         images,
         labels.astype(np.int64),
-        classes=tuple(classes.tolist()) if named else (),
-        run_id=str(run_id) if known else "",
+        classes=tuple(classes.tolist()) if classes.ndim == 1 else (),
+        run_id=str(run_id) if run_id.ndim == 0 and _RUN_ID.fullmatch(str(run_id)) else "",
     )
+
+
+def _check_declared(path: Path, archive: NpzFile, images: str, labels: str) -> None:
+    """Check what the headers say, before anything is unpacked.
+
+    Raises:
+        DocumentProblem: If an array is missing.
+        ImageFileError: If a shape or a type is another.
+    """
+    (shape, kind), (labelled, of_labels) = archive.declared(images), archive.declared(labels)
+    if len(shape) not in {3, 4} or kind != np.uint8:
+        message = f"{path}: images are {kind} {shape}"
+        raise ImageFileError(message, _REMEDY)
+    if labelled != shape[:1] or of_labels.kind not in "iu":
+        message = f"{path}: labels are {of_labels} {labelled}"
+        raise ImageFileError(message, _REMEDY)
+
+
+def _texts(archive: NpzFile, name: str) -> npt.NDArray[np.str_]:
+    """Return an array of short texts; an empty one, of two dimensions, if there is none.
+
+    Raises:
+        DocumentProblem: If it is cut or damaged.
+    """
+    if name in archive:
+        shape, kind = archive.declared(name)
+        longest = _LONGEST_NAME * np.dtype("U1").itemsize
+        if kind.kind == "U" and kind.itemsize <= longest and math.prod(shape) <= _MOST_NAMES:
+            return archive.array(name)
+    return np.empty((0, 0), np.str_)
 
 
 def check_apart(synthetic: LabelledImages, test: LabelledImages) -> None:
@@ -102,4 +125,7 @@ def check_apart(synthetic: LabelledImages, test: LabelledImages) -> None:
         raise EvaluationError(message, "Give --test real images that are public.")
 
 
+_RUN_ID: Final = re.compile("[0-9a-f]{32}")
+_MOST_NAMES: Final = 10_000  # classes that a data set may have
+_LONGEST_NAME: Final = 64  # characters of one
 _REMEDY = "Give an NPZ file with images uint8 [N,H,W] or [N,C,H,W] and integer labels [N]."

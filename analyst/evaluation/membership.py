@@ -21,8 +21,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betaincinv, ndtri
-from sklearn.metrics import pairwise_distances_chunked
+from scipy.special import betaincinv
 from sklearn.neighbors import NearestNeighbors
 
 Rows = npt.NDArray[Any]
@@ -32,6 +31,9 @@ MOST_RECORDS: Final = 5_000
 LEAST_RECORDS: Final = 40  # members, and held-out ones
 CONFIDENCE: Final = 0.95
 FALSE_ALARMS: Final = 0.01
+SHUFFLES: Final = 400
+_NUM_NEAREST: Final = 24
+_NOTHING: Final = 1e-9  # of a distance, so that two copies are as near as each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +61,6 @@ class Interval:
         high = float(betaincinv(hits + 1, trials - hits, 1 - side)) if hits < trials else 1.0
         return cls(hits / trials, low, high, f"{hits:,} of {trials:,}")
 
-    @classmethod
-    def of_share(cls, share: float, effective: float) -> Interval:
-        """Return a weighted proportion with Wilson's interval.
-
-        Args:
-            share: In [0, 1].
-            effective: How many equal weights would be worth as much.
-
-        References:
-            [wilson:27].
-        """
-        z = float(ndtri((1 + CONFIDENCE) / 2))
-        middle = (share + z * z / (2 * effective)) / (1 + z * z / effective)
-        spread = math.sqrt(share * (1 - share) / effective + (z / (2 * effective)) ** 2)
-        spread *= z / (1 + z * z / effective)
-        return cls(share, max(0.0, middle - spread), min(1.0, middle + spread))
-
     def is_above(self, chance: float) -> bool:
         """Whether the whole interval is."""
         return self.low > chance
@@ -88,6 +73,25 @@ class Interval:
     def plain(self) -> str:
         """Return it as text."""
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffled:
+    """A figure, and the middle and 95 percent of what it is if real images change sides at random.
+
+    Which images were used is then known by nobody, whatever else is: the comparison is exact for
+    any synthetic images, however many of them lie at one place.
+    """
+
+    value: float
+    chance: Interval
+
+    @classmethod
+    def among(cls, value: float, shuffled: npt.NDArray[np.float64]) -> Shuffled:
+        """Compare a figure with those of shuffled sides."""
+        side = (1 - CONFIDENCE) / 2
+        low, middle, high = np.quantile(shuffled, [side, 0.5, 1 - side])
+        return cls(float(value), Interval(float(middle), float(low), float(high)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +132,8 @@ class Membership:
     num_synthetic: int
     num_members: int
     num_copies: int
-    distance_ratio: Interval
-    nearer: Interval
+    distance_ratio: Shuffled
+    nearer: Shuffled
     named: Interval
     named_beside_others: Interval
     caught: Interval
@@ -141,7 +145,12 @@ class Membership:
         found = {
             f"{self.num_copies:,} synthetic images equal an image that was used": self.num_copies
             > 0,
-            "synthetic images lie nearer to images that were used": self.nearer.is_above(0.5),
+            "synthetic images are nearer to images that were used": (
+                self.nearer.value > self.nearer.chance.high
+            ),
+            "distances to images that were used are shorter": (
+                self.distance_ratio.value < self.distance_ratio.chance.low
+            ),
             "images that were used are told from others by nearness": self.named.is_above(0.5),
             "images that were used are told from others by relative nearness": (
                 self.named_beside_others.is_above(0.5)
@@ -154,7 +163,7 @@ class Membership:
 
     def figures(self) -> list[Figure]:
         """Return what was measured, for people."""
-        half, used = "50%", "used for training"
+        half, used, shuffled = "50%", "used for training", self.distance_ratio.chance
         ratio = f"distance to the nearest real image {used} / to the nearest never used; median"
         pairs = f"pairs, a real image {used} and one never used, told apart by nearness"
         nearer = f"synthetic images nearer to one {used} than to one never used"
@@ -165,8 +174,8 @@ class Membership:
             Figure(
                 f"synthetic images equal to a real one {used}", f"{self.num_copies:,}", "0", "above"
             ),
-            Figure(ratio, self.distance_ratio.plain(), "1", "below"),
-            Figure(nearer, self.nearer.percent(), half, "above"),
+            Figure(ratio, f"{self.distance_ratio.value:.3f}", shuffled.plain(), "below"),
+            Figure(nearer, f"{self.nearer.value:.1%}", self.nearer.chance.percent(), "above"),
             Figure(pairs, self.named.percent(), half, "above"),
             Figure(
                 f"{pairs} relative to others", self.named_beside_others.percent(), half, "above"
@@ -222,30 +231,27 @@ def infer_membership(
         _unit(rows[rng.permutation(len(rows))[:count]]) for rows in (members_MD, held_out_HD)
     )
     synthetic = _unit(synthetic_SD[:MOST_SYNTHETIC])
-    to_members, members_to = _nearest(synthetic, members)
-    to_held_out, held_out_to = _nearest(synthetic, held_out)
+    members_to, held_out_to = _to(synthetic, members), _to(synthetic, held_out)
     half = count // 2
     reference, others = held_out[:half], slice(half, 2 * half)
-    index = NearestNeighbors(algorithm="brute").fit(reference)
     beside = [
-        nearness / _positive(index.kneighbors(rows, n_neighbors=1)[0][:, 0])
+        nearness / _positive(_to(reference, rows))
         for nearness, rows in (
-            (members_to.distance[:half], members[:half]),
-            (held_out_to.distance[others], held_out[others]),
+            (members_to[:half], members[:half]),
+            (held_out_to[others], held_out[others]),
         )
     ]
-    is_member, effective = _nearest_of_both(to_members, to_held_out)
-    closest = np.sort(held_out_to.distance[:half])
+    closest = np.sort(held_out_to[:half])
     threshold = closest[max(0, math.ceil(FALSE_ALARMS * half) - 1)]
-    caught, alarms = members_to.distance < threshold, held_out_to.distance[half:] < threshold
-    ratio = to_members.distance / _positive(to_held_out.distance)
+    caught, alarms = members_to < threshold, held_out_to[half:] < threshold
+    nearer, ratio = _both_sides(synthetic, members, held_out, rng)
     return Membership(
         num_synthetic=len(synthetic),
         num_members=count,
         num_copies=copies,
-        distance_ratio=_median(ratio, effective),
-        nearer=Interval.of_share(float(is_member.mean()), effective),
-        named=_named(members_to.distance, held_out_to.distance, rng),
+        distance_ratio=ratio,
+        nearer=nearer,
+        named=_named(members_to, held_out_to, rng),
         named_beside_others=_named(beside[0], beside[1], rng),
         caught=Interval.of_count(int(caught.sum()), len(caught)),
         false_alarms=Interval.of_count(int(alarms.sum()), len(alarms)),
@@ -320,43 +326,43 @@ def check_publicly(synthetic_SD: Rows, test_HD: Rows, public_MD: Rows | None) ->
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Nearest:
-    distance: npt.NDArray[np.float64]
-    place: npt.NDArray[np.int64]
+def _to(others_RD: Rows, rows_ND: Rows) -> npt.NDArray[np.float64]:
+    """Return the distance of each row to the nearest of others."""
+    index = NearestNeighbors(algorithm="brute").fit(others_RD)
+    nearest: npt.NDArray[np.float64] = index.kneighbors(rows_ND, n_neighbors=1)[0][:, 0]
+    return nearest
 
 
-def _nearest(synthetic_SD: Rows, records_RD: Rows) -> tuple[_Nearest, _Nearest]:
-    """Return the nearest record of each synthetic image, and the other way round."""
-    best = np.full(len(synthetic_SD), np.inf)
-    where = np.zeros(len(synthetic_SD), np.int64)
-    mine, places, start = [], [], 0
-    for distances in pairwise_distances_chunked(records_RD, synthetic_SD):
-        nearest = distances.argmin(axis=0)
-        here = distances[nearest, np.arange(len(synthetic_SD))]
-        is_better = here < best
-        best = np.where(is_better, here, best)
-        where = np.where(is_better, nearest + start, where)
-        mine.append(distances.min(axis=1))
-        places.append(distances.argmin(axis=1))
-        start += len(distances)
-    return _Nearest(best, where), _Nearest(np.concatenate(mine), np.concatenate(places))
+def _both_sides(
+    synthetic_SD: Rows, members_MD: Rows, held_out_MD: Rows, rng: np.random.Generator
+) -> tuple[Shuffled, Shuffled]:
+    """Return how many synthetic images are nearer to members, and the median ratio of distances.
 
-
-def _nearest_of_both(
-    to_members: _Nearest, to_held_out: _Nearest
-) -> tuple[npt.NDArray[np.float64], float]:
-    """Return whose nearest image is a member, 1/2 where both are as near, and the effective number.
-
-    Images with the same nearest record say the same thing of it: the number is that of records, by
-    the weights that they have.
+    Each synthetic image's 24 nearest real ones are found once; sides are then dealt out anew. That
+    all 24 fall on one side has a chance of 1 in 8 million: the farthest then stands for the other.
     """
-    is_member = np.where(to_members.distance < to_held_out.distance, 1.0, 0.0)
-    is_member[to_members.distance == to_held_out.distance] = 0.5
-    of_member = np.bincount(to_members.place, weights=is_member)
-    of_held_out = np.bincount(to_held_out.place, weights=1 - is_member)
-    squares = float((of_member**2).sum() + (of_held_out**2).sum())
-    return is_member, len(is_member) ** 2 / squares
+    count = len(members_MD)
+    index = NearestNeighbors(algorithm="brute").fit(np.concatenate([members_MD, held_out_MD]))
+    distance_SK, place_SK = index.kneighbors(synthetic_SD, n_neighbors=min(_NUM_NEAREST, 2 * count))
+    is_member = np.arange(2 * count) < count
+    found = [_of_sides(distance_SK, place_SK, is_member)]
+    found += [_of_sides(distance_SK, place_SK, rng.permutation(is_member)) for _ in range(SHUFFLES)]
+    nearer, ratios = np.array(found).T
+    return Shuffled.among(nearer[0], nearer[1:]), Shuffled.among(ratios[0], ratios[1:])
+
+
+def _of_sides(
+    distance_SK: Rows, place_SK: Rows, is_member: npt.NDArray[np.bool_]
+) -> tuple[float, float]:
+    """Return both figures where these real images are the members."""
+    side_SK, rows = is_member[place_SK], np.arange(len(place_SK))
+    member, other = (
+        np.where(side.any(axis=1), distance_SK[rows, side.argmax(axis=1)], distance_SK[:, -1])
+        for side in (side_SK, ~side_SK)
+    )
+    nearer = np.where(member == other, 0.5, member < other)
+    ratio = (member + _NOTHING) / (other + _NOTHING)
+    return float(nearer.mean()), float(np.median(ratio))
 
 
 def _named(
@@ -366,13 +372,6 @@ def _named(
     coin = rng.random(len(members)) < 0.5
     right = (members < held_out) | ((members == held_out) & coin)
     return Interval.of_count(int(right.sum()), len(right))
-
-
-def _median(values: npt.NDArray[np.float64], effective: float) -> Interval:
-    """Return a median with the interval of the sign test."""
-    side = float(ndtri((1 + CONFIDENCE) / 2)) / (2 * math.sqrt(effective))
-    low, middle, high = np.quantile(values, [max(0.0, 0.5 - side), 0.5, min(1.0, 0.5 + side)])
-    return Interval(float(middle), float(low), float(high))
 
 
 def _among(rows: Rows) -> npt.NDArray[np.float64]:

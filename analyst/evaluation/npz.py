@@ -8,10 +8,11 @@ from __future__ import annotations
 import lzma
 import math
 import struct
+import tokenize
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Final, final
+from typing import Any, Final, final
 
 import numpy as np
 from numpy.lib import format as npy
@@ -26,8 +27,8 @@ _HEADS: Final = {
 _LONGEST_HEAD: Final = 1 << 16
 
 DAMAGED: Final = (
-    EOFError, KeyError, NotImplementedError, RuntimeError, ValueError, struct.error,
-    lzma.LZMAError, zipfile.BadZipFile, zlib.error,
+    EOFError, KeyError, NotImplementedError, OverflowError, RuntimeError, SyntaxError, TypeError,
+    ValueError, struct.error, tokenize.TokenError, lzma.LZMAError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 """What a file that is none, or was cut or changed, makes of reading it."""
 
@@ -56,24 +57,25 @@ class NpzFile:
         Raises:
             DocumentProblem: If it is not there, or has too many bytes.
         """
+        shape, dtype = self.declared(name)
+        size = math.prod(shape) * max(1, int(dtype.itemsize))
+        if size > MOST_BYTES:
+            msg = f"'{name}' would unpack to {size / 2**30:.1f} GiB, and at most 4 are read"
+            raise DocumentProblem(msg)
+        with self._archive.open(self._members[name]) as stream:
+            array: np.ndarray = npy.read_array(stream, allow_pickle=False)
+            return array
+
+    def declared(self, name: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        """Return the shape and the type that an array's header declares; nothing is unpacked.
+
+        Raises:
+            DocumentProblem: If it is not there, or has no header of a plain array.
+        """
         if name not in self._members:
             msg = f"it has no array '{name}'"
             raise DocumentProblem(msg)
         member = self._members[name]
-        size = self._declared(member)
-        if size > MOST_BYTES:
-            msg = f"'{name}' would unpack to {size / 2**30:.1f} GiB, and at most 4 are read"
-            raise DocumentProblem(msg)
-        with self._archive.open(member) as stream:
-            array: np.ndarray = npy.read_array(stream, allow_pickle=False)
-            return array
-
-    def _declared(self, member: str) -> int:
-        """Return the bytes that an array's header declares.
-
-        Raises:
-            DocumentProblem: If it is no header of a plain array.
-        """
         with self._archive.open(member) as stream:
             length_of, _ = _HEADS[npy.read_magic(stream)]
             (length,) = struct.unpack(length_of, stream.read(struct.calcsize(length_of)))
@@ -83,4 +85,7 @@ class NpzFile:
         with self._archive.open(member) as stream:
             _, read = _HEADS[npy.read_magic(stream)]
             shape, _, dtype = read(stream)
-        return math.prod(shape) * int(dtype.itemsize)
+        if any(size < 0 for size in shape):
+            msg = f"'{name}' has no shape that an array has"
+            raise DocumentProblem(msg)
+        return shape, dtype

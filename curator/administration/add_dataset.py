@@ -15,7 +15,13 @@ from curator.administration.commands import Register
 from curator.administration.open_ledger import open_ledger_reader
 from curator.administration.registered_images import KnownImages, that_count
 from curator.config import load_config
-from curator.data.canaries import Canaries, draw_canaries, with_canaries, write_canaries
+from curator.data.canaries import (
+    CANARIES_FILE,
+    Canaries,
+    draw_canaries,
+    packed,
+    with_canaries,
+)
 from curator.data.capacity import check_capacity
 from curator.data.groups import limit_groups
 from curator.data.images import LabelledImages
@@ -33,7 +39,7 @@ from curator.sources.options import Progress, SourceOptions, no_progress
 from curator.sources.preflight import check_source
 from curator.sources.survey import Survey
 
-_CANARIES: Final = "{} of them are canaries, of {} candidates for whom a coin decided"
+_CANARIES: Final = "and {} canaries, of {} candidates for whom a coin decided"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,9 +103,8 @@ def add_dataset(
         if facts.max_records_per_group is not None:
             images = limit_groups(images, facts.max_records_per_group, scratch)
         with _taken_back(folder, facts.name):
-            write_store(folder.images(facts.name), images)
-            if read.canaries is not None:
-                write_canaries(folder.images(facts.name), read.canaries)
+            others = {} if read.canaries is None else {CANARIES_FILE: packed(read.canaries)}
+            write_store(folder.images(facts.name), images, others)
             known.keep(facts.name, read.hashes)
             administer(folder, Register(facts=facts, favourite=choices.favourite))
     return read.added
@@ -179,14 +184,13 @@ def _read(
     check_capacity(facts)
     datasets, options = folder.images(facts.name).parent, reading.options or SourceOptions()
     images, survey = ingest_source(source, options, datasets, reading.progress)
-    lines = check_source(images, facts)
+    lines = check_source(images, facts, more=reading.choices.num_canaries)
     hashes = known.hashes(images)  # of the source alone: what was drawn comes back in no other set
     overlaps, told = known.compare(images, hashes, states, reading.choices.most_shared)
     canaries = None
     if reading.choices.num_canaries:
         canaries = draw_canaries(facts.space, reading.choices.num_canaries)
         images = with_canaries(images, canaries, datasets)
-        lines = check_source(images, facts)
         lines += (_CANARIES.format(int(canaries.is_in.sum()), len(canaries.is_in)),)
     lines += (*(overlap.line for overlap in overlaps), *told)
     return _Read(

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Final, final
 
+from curator.data.canaries import num_planted
 from curator.data.errors import SourceError
 from curator.data.images import LabelledImages
 from curator.data.overlap import (
@@ -180,11 +182,20 @@ class KnownImages:
         """
         known = self._read(name)
         if known is None:
-            known = image_hashes(open_store(self._folder.images(name)).levels, self._key)
+            known = self._hashed(self._folder.images(name))
             if self._writes:
                 self.keep(name, known)
                 told.append(_HASHED.format(name))
         return known
+
+    def _hashed(self, folder: Path) -> Hashes:
+        """Hash stored images; not canaries, which come from no source.
+
+        Raises:
+            SourceError: If something is damaged.
+        """
+        levels = open_store(folder).levels
+        return image_hashes(levels, self._key, len(levels) - num_planted(folder))
 
     def _compared_whole(self, name: str, images: LabelledImages) -> str:
         """Compare with an erased data set that has no hashes.

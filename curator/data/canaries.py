@@ -16,24 +16,22 @@ from __future__ import annotations
 
 import io
 import secrets
-import zipfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from curator.data.errors import SourceError
 from curator.data.images import LabelledImages
 from curator.data.levels import Levels, level_type
 from curator.data.scratch import rows_on_disk
-from curator.data.store import open_private
+from curator.data.store import read_other
 from curator.privacy.batches import ImageSpace
 
+CANARIES_FILE: Final = "canaries.npz"
 _LEAST: Final = 10
 _MOST: Final = 10_000
-_FILE: Final = "canaries.npz"
 _BLOCKS: Final = 8  # on a side, and bits of a byte
 _CHUNK_BYTES: Final = 1 << 24
 
@@ -110,35 +108,37 @@ def with_canaries(images: LabelledImages, canaries: Canaries, scratch: Path) -> 
     )
 
 
-def write_canaries(folder: Path, canaries: Canaries) -> None:
-    """Keep all candidates beside the stored images, readable by the owner only; erased with them.
-
-    Args:
-        folder: Of a stored data set.
-        canaries: As they were drawn.
-    """
-    with open_private(folder / _FILE) as stream:
-        np.savez(stream, levels=canaries.levels, labels=canaries.labels, is_in=canaries.is_in)
+def packed(canaries: Canaries) -> bytes:
+    """Return the form in which all candidates are kept beside the stored images."""
+    stream = io.BytesIO()
+    np.savez(stream, levels=canaries.levels, labels=canaries.labels, is_in=canaries.is_in)
+    return stream.getvalue()
 
 
 def read_canaries(folder: Path) -> Canaries | None:
     """Return the candidates of a stored data set, None if it has none.
 
+    Args:
+        folder: Of the stored data set; those that are in stand behind all other images.
+
     Raises:
-        SourceError: If the file is damaged.
+        SourceError: If they are not whole.
     """
-    path = folder / _FILE
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
+    content = read_other(folder, CANARIES_FILE)
+    if content is None:
         return None
-    try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            read: dict[str, Any] = {name: archive[name] for name in ("levels", "labels", "is_in")}
-        return Canaries(**read)
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile):
-        msg = f"{path}: the canaries cannot be read; restore the file from a backup"
-        raise SourceError(msg) from None
+    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+        return Canaries(**{name: archive[name] for name in ("levels", "labels", "is_in")})
+
+
+def num_planted(folder: Path) -> int:
+    """Return how many of the stored images are canaries; they are the last ones.
+
+    Raises:
+        SourceError: If the canaries are not whole.
+    """
+    canaries = read_canaries(folder)
+    return 0 if canaries is None else int(canaries.is_in.sum())
 
 
 def _bits(count: int) -> npt.NDArray[np.bool_]:

@@ -29,20 +29,22 @@ _BLOCK_BYTES: Final = 1 << 20
 _STORED: Final = np.dtype("<u8")
 
 
-def image_hashes(levels: Levels | StoredRows, key: bytes) -> Hashes:
+def image_hashes(levels: Levels | StoredRows, key: bytes, count: int | None = None) -> Hashes:
     """Hash every image, some at a time.
 
     Args:
         levels: One image a row, of any shape.
         key: Known to the steward's side only; at most 64 bytes.
+        count: Of these only the first so many; all if None.
 
     Returns:
         The hashes, 8 bytes an image.
     """
-    hashes = np.empty(len(levels), dtype=np.uint64)
+    count = len(levels) if count is None else count
+    hashes = np.empty(count, dtype=np.uint64)
     step = max(1, _BLOCK_BYTES // max(1, int(np.prod(levels.shape[1:]))))
-    for start in range(0, len(levels), step):
-        for place, image in enumerate(levels[start : start + step], start):
+    for start in range(0, count, step):
+        for place, image in enumerate(levels[start : min(start + step, count)], start):
             content = level_bytes(image)
             digest = hashlib.blake2b(content, digest_size=_HASH_BYTES, key=key).digest()
             hashes[place] = int.from_bytes(digest, "little")

@@ -11,6 +11,7 @@ import io
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -25,6 +26,7 @@ from curator.data.stored_rows import StoredRows
 _VERSION, _GROUPED_VERSION = 1, 2
 _LEVELS, _LABELS, _GROUPS, _MANIFEST = "levels.npy", "labels.npy", "groups.npy", "manifest.json"
 _ARRAYS = {_VERSION: (_LEVELS, _LABELS), _GROUPED_VERSION: (_LEVELS, _LABELS, _GROUPS)}
+_OTHERS = "others"
 _PARTIAL = ".partial"
 
 
@@ -41,12 +43,15 @@ class StoredImages:
     max_per_group: int | None = None
 
 
-def write_store(folder: Path, images: LabelledImages) -> None:
+def write_store(
+    folder: Path, images: LabelledImages, others: Mapping[str, bytes] | None = None
+) -> None:
     """Write a data set; the folder appears whole or not at all.
 
     Args:
         folder: Where to; must not exist.
         images: What to keep; groups as `limit_groups` leaves them. Mapped levels stay mapped.
+        others: Files by name that are kept beside them, and that no step reads.
 
     Raises:
         SourceError: If the folder exists.
@@ -58,7 +63,7 @@ def write_store(folder: Path, images: LabelledImages) -> None:
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True, mode=0o700)
     try:
-        _write_files(partial, images)
+        _write_files(partial, images, others or {})
         partial.rename(folder)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
@@ -125,7 +130,31 @@ def is_stored(folder: Path) -> bool:
     return all((folder / name).is_file() for name in _ARRAYS.get(version, ()))
 
 
-def _write_files(partial: Path, images: LabelledImages) -> None:
+def read_other(folder: Path, name: str) -> bytes | None:
+    """Return a file that was kept beside the images, None if there was none.
+
+    Args:
+        folder: Where `write_store` wrote.
+        name: Of the file.
+
+    Raises:
+        SourceError: If it is missing or differs from its checksum.
+    """
+    try:
+        digest = json.loads((folder / _MANIFEST).read_bytes()).get(_OTHERS, {}).get(name)
+        if digest is None:
+            return None
+        content = (folder / name).read_bytes()
+    except (OSError, AttributeError, ValueError):
+        msg = f"{folder}: {name} cannot be read; restore the folder from a backup"
+        raise SourceError(msg) from None
+    if hashlib.sha256(content).hexdigest() != digest:
+        msg = f"{folder}: {name} differs from its checksum; restore the folder from a backup"
+        raise SourceError(msg)
+    return content
+
+
+def _write_files(partial: Path, images: LabelledImages, others: Mapping[str, bytes]) -> None:
     """Write the arrays, then the manifest with their checksums."""
     arrays: dict[str, np.ndarray] = {
         _LEVELS: images.levels.reshape(len(images.levels), -1),
@@ -140,20 +169,27 @@ def _write_files(partial: Path, images: LabelledImages) -> None:
         _write_durably(partial / name, array)
         with (partial / name).open("rb") as stream:
             manifest[name] = _sha256(stream)
-    with open_private(partial / _MANIFEST) as stream:
+    if others:  # earlier versions read neither the files nor this key
+        manifest[_OTHERS] = {
+            name: hashlib.sha256(content).hexdigest() for name, content in others.items()
+        }
+    for name, content in others.items():
+        with _open_private(partial / name) as stream:
+            stream.write(content)
+            os.fsync(stream.fileno())
+    with _open_private(partial / _MANIFEST) as stream:
         stream.write(json.dumps(manifest, sort_keys=True).encode())
         os.fsync(stream.fileno())
 
 
 def _write_durably(path: Path, array: np.ndarray) -> None:
-    with open_private(path) as stream:
+    with _open_private(path) as stream:
         np.save(stream, array, allow_pickle=False)  # a mapped array goes from disk to disk
         stream.flush()
         os.fsync(stream.fileno())
 
 
-def open_private(path: Path) -> BinaryIO:
-    """Make a file that its owner only can read; it must not be there."""
+def _open_private(path: Path) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 

@@ -23,8 +23,14 @@ _COLOURS = range(1, 5)  # grey, RGB, and either with transparency
 _NAMES = {Unit.RECORD: "images", Unit.GROUP: "groups"}
 
 
-def check_source(images: LabelledImages, facts: DatasetFacts) -> tuple[str, ...]:
+def check_source(images: LabelledImages, facts: DatasetFacts, *, more: int = 0) -> tuple[str, ...]:
     """Check that every image fits the declared facts.
+
+    Args:
+        images: Of the source.
+        facts: What is declared.
+        more: Units that may be added; there is room for all of them or for none, so that whether a
+            source is taken does not hang on a coin.
 
     Returns:
         Lines for the steward: true size beside the declared one. They are private.
@@ -42,8 +48,11 @@ def check_source(images: LabelledImages, facts: DatasetFacts) -> tuple[str, ...]
     if problem is not None:
         raise SourceError(problem)
     size, lines = _size(images, facts)
-    if size > facts.max_size:
-        msg = f"there are {size} {_NAMES[facts.unit]}, declared are at most {facts.max_size}"
+    if size + more > facts.max_size:
+        planted = f" and {more} canaries at the most" if more else ""
+        msg = (
+            f"there are {size} {_NAMES[facts.unit]}{planted}, declared are at most {facts.max_size}"
+        )
         raise SourceError(msg)
     return lines
 

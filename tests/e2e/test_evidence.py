@@ -114,7 +114,8 @@ def test_a_training_without_noise_lights_up(
     attacks = json.loads(done.stdout)["attacks"]
     assert attacks["membership"]["named"]["low"] > 0.5
     assert "images that were used are told from others by nearness" in attacks["alarms"]
-    assert attacks["canaries"]["right"]["value"] > 0.5
+    assert attacks["canaries"]["right"]["low"] > 0.5
+    assert "canaries that are in are exposed" in attacks["alarms"]
     text = page.read_text()
     assert "PRIVATE. Keep this page where the images are." in text
     assert "Above chance: images that were used are told" in text
@@ -193,6 +194,7 @@ def test_the_signature_is_over_the_whole_page(local: Local, tmp_path: Path) -> N
         content.replace(b"epsilon 10", b"epsilon 1.0"),
         b"<!DOCTYPE html>\n",
         content[:-9],
+        b"<!DOCTYPE html>\n<!-- weir-evidence-1 AAAAA AAAAA -->\n",
     ):
         assert changed != content
         page.write_bytes(changed)

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import io
+import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from analyst.errors import ImageFileError
@@ -89,7 +93,7 @@ def test_files_round_trip_without_a_channel_axis(tmp_path: Path) -> None:
         ({"images": np.zeros((2, 4, 4), np.uint8)}, "labels"),
         ({"images": np.zeros((2, 4, 4)), "labels": np.zeros(2, int)}, "float64"),
         ({"images": np.zeros((2, 4, 4), np.uint8), "labels": np.zeros(3, int)}, "labels are"),
-        ({"images": np.array([{}, {}], object), "labels": np.zeros(2, int)}, "cannot read"),
+        ({"images": np.array([{}, {}], object), "labels": np.zeros(2, int)}, "images are object"),
     ],
 )
 def test_other_files_are_refused(
@@ -98,6 +102,49 @@ def test_other_files_are_refused(
     np.savez(tmp_path / "x.npz", **arrays)  # type: ignore[arg-type]
     with pytest.raises(ImageFileError, match=text):
         load_images(tmp_path / "x.npz")
+
+
+def npy(described: str, content: bytes = b"") -> bytes:
+    """Return a file of an array with any header."""
+    head = described.encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head + content
+
+
+def plain(array: npt.NDArray[Any]) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    "images",
+    [
+        npy("{'descr': '|u1', 'fortran_order': False, 'shape': (4,8,8"),
+        npy("  x\n y"),
+        npy("{'descr': '|u1', 'fortran_order': False, 'shape': (-1, 8, 8)}"),
+        npy(f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({10**30}, 0, 8)}}"),
+        npy("{'descr': 5, 'fortran_order': False, 'shape': (4, 8, 8)}"),
+        npy("{[]: 1}"),
+    ],
+)
+def test_crafted_headers_are_refused(tmp_path: Path, images: bytes) -> None:
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("images.npy", images)
+        archive.writestr("labels.npy", plain(np.zeros(4, int)))
+    with pytest.raises(ImageFileError):
+        load_images(tmp_path / "x.npz")
+
+
+def test_names_that_no_data_set_has_are_not_read(tmp_path: Path) -> None:
+    """A run's identifier is printed on terminals, and names of no length cost nothing in a file."""
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("images.npy", plain(np.zeros((4, 8, 8), np.uint8)))
+        archive.writestr("labels.npy", plain(np.zeros(4, int)))
+        archive.writestr("run_id.npy", plain(np.array("\x1b[2J" + "a" * 28)))
+        shape = f"{{'descr': '<U0', 'fortran_order': False, 'shape': ({10**9},)}}"
+        archive.writestr("classes.npy", npy(shape))
+    data = load_images(tmp_path / "x.npz")
+    assert (data.run_id, data.classes) == ("", ())
 
 
 def test_a_file_with_both_parts(tmp_path: Path) -> None:

@@ -284,3 +284,22 @@ def test_a_trial_says_what_adding_would_say_and_writes_nothing(folder: CuratorFo
     assert everything(folder.root)["ledger.sqlite"] == before["ledger.sqlite"]
     added = add(folder, "second", images(range(10, 30)))
     assert set(tried.lines) <= set(added.lines)
+
+
+def test_canaries_are_no_images_of_the_source(folder: CuratorFolder) -> None:
+    """Hashes made anew count the source's alone, so that many canaries hide no copy."""
+    added = add(folder, "first", images(range(60)), num_canaries=100)
+    assert added.lines[0].startswith("60 images")
+    assert "of 100 candidates" in added.lines[1]
+    folder.image_hashes("first").unlink()
+    with pytest.raises(SourceError, match="60 of"):
+        add(folder, "second", images(range(100)))
+    erase(folder, "first")
+    assert not folder.images("first").exists()
+
+
+def test_no_coin_decides_whether_a_source_is_taken(folder: CuratorFolder) -> None:
+    for _ in range(10):
+        with pytest.raises(SourceError, match=r"191 images and 10 canaries at the most"):
+            add(folder, "first", images(range(191)), carry_out=try_dataset, num_canaries=10)
+    add(folder, "first", images(range(190)), num_canaries=10)

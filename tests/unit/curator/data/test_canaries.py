@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from curator.data.canaries import (
+    CANARIES_FILE,
     Canaries,
     draw_canaries,
+    num_planted,
+    packed,
     read_canaries,
     with_canaries,
-    write_canaries,
 )
 from curator.data.errors import SourceError
 from curator.data.images import LabelledImages
+from curator.data.store import open_store, write_store
 from tests.fakes.facts import small_facts
 
 SPACE = small_facts(height=28, width=20, channels=3, max_level=255).space
@@ -73,22 +77,42 @@ def test_those_that_are_in_stand_behind_the_images_each_a_group_of_its_own(tmp_p
     assert not list(tmp_path.iterdir())  # the scratch has no name
 
 
-def test_they_come_back_and_are_their_owner_s(tmp_path: Path) -> None:
-    assert read_canaries(tmp_path) is None
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    """Return a data set of five images and those canaries that are in."""
+    levels = np.zeros((5, 3, 28, 20), np.uint8)
+    images = LabelledImages(levels=levels, labels=np.zeros(5, np.int64))
     canaries = some(10)
-    write_canaries(tmp_path, canaries)
-    (path,) = tmp_path.iterdir()
+    folder = tmp_path / "set"
+    write_store(
+        folder, with_canaries(images, canaries, tmp_path), {CANARIES_FILE: packed(canaries)}
+    )
+    return folder
+
+
+def test_they_come_back_and_are_their_owner_s(stored: Path, tmp_path: Path) -> None:
+    path = stored / CANARIES_FILE
     assert path.stat().st_mode & 0o077 == 0
-    again = read_canaries(tmp_path)
-    assert again is not None
-    for name in ("levels", "labels", "is_in"):
-        assert np.array_equal(getattr(again, name), getattr(canaries, name))
+    canaries = read_canaries(stored)
+    assert canaries is not None
+    levels = open_store(stored).levels
+    assert num_planted(stored) == canaries.is_in.sum() == len(levels) - 5
+    rows = canaries.levels[canaries.is_in].reshape(num_planted(stored), -1)
+    assert np.array_equal(levels[5 : len(levels)], rows)
+    plain = LabelledImages(levels=canaries.levels, labels=canaries.labels)
+    write_store(tmp_path / "none", plain)
+    assert read_canaries(tmp_path / "none") is None
+    assert num_planted(tmp_path / "none") == 0
 
 
-@pytest.mark.parametrize("spoil", [lambda data: data[:-30], lambda _: b"", lambda _: b"words"])
-def test_a_damaged_file_is_named(tmp_path: Path, spoil: object) -> None:
-    write_canaries(tmp_path, some(10))
-    (path,) = tmp_path.iterdir()
-    path.write_bytes(spoil(path.read_bytes()))  # type: ignore[operator]
-    with pytest.raises(SourceError, match="restore the file"):
-        read_canaries(tmp_path)
+@pytest.mark.parametrize("spoil", [lambda data: data[:-30], lambda _: b"", lambda _: None])
+def test_what_is_damaged_or_gone_is_not_taken_for_none(
+    stored: Path, spoil: Callable[[bytes], bytes | None]
+) -> None:
+    path = stored / CANARIES_FILE
+    content = spoil(path.read_bytes())
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(SourceError, match=r"canaries.npz .* restore the folder"):
+        read_canaries(stored)
