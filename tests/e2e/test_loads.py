@@ -200,8 +200,12 @@ def test_requests_that_never_end_hold_no_more_than_their_room(local: Local) -> N
 
 @contextmanager
 def never_reading(local: Local) -> Iterator[Connection]:
-    ports = {"grpc_port": local.curator.rpc.port, "rest_port": local.curator.rest.port}
-    connection = Connection(Target(root=local.folder.root, **ports), "alice")
+    target = Target(
+        root=local.folder.root,
+        grpc_port=local.curator.rpc.port,
+        rest_port=local.curator.rest.port,
+    )
+    connection = Connection(target, "alice")
     try:
         yield connection
     finally:
