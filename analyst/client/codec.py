@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self, cast
+from typing import Any, Final, Self, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from analyst.client.stream import Answered, Asked
 from analyst.errors import BadBatch, ProtocolError
 from protos.weir.v1 import release_pb2, tensor_pb2
 
@@ -33,9 +35,10 @@ _DTYPES: dict[tensor_pb2.DataType.ValueType, np.dtype[Any]] = {
     tensor_pb2.DATA_TYPE_INT32: np.dtype("<i4"),
     tensor_pb2.DATA_TYPE_INT64: np.dtype("<i8"),
 }
+_POWERS: Final = frozenset(2.0**power for power in range(-126, 97))
 
 
-def encode_step(run_id: str, step: int, images: Tensor, labels: Tensor) -> release_pb2.StepRequest:
+def encode_step(run_id: str, step: int, images: Tensor, labels: Tensor) -> Asked:
     """Encode a batch of generated images.
 
     Args:
@@ -50,16 +53,16 @@ def encode_step(run_id: str, step: int, images: Tensor, labels: Tensor) -> relea
     _check_batch(images, labels)
     pixels = images.detach().to("cpu", torch.float32).contiguous().numpy()
     classes = labels.detach().to("cpu", torch.int64).contiguous().numpy()
-    request = release_pb2.StepRequest(
+    labels_data = classes.astype("<i8", copy=False).tobytes()
+    message = release_pb2.StepRequest(
         run_id=run_id,
         step=step,
         images=tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_FLOAT32, shape=pixels.shape),
-        labels=tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_INT64, shape=classes.shape),
+        labels=tensor_pb2.Tensor(
+            data_type=tensor_pb2.DATA_TYPE_INT64, shape=classes.shape, data=labels_data
+        ),
     )
-    # assigned in place: a message that is given to another one is copied
-    request.images.data = pixels.astype("<f4", copy=False).tobytes()
-    request.labels.data = classes.astype("<i8", copy=False).tobytes()
-    return request
+    return Asked(message=message, rows=pixels.astype("<f4", copy=False).tobytes())
 
 
 def _check_batch(images: object, labels: object) -> None:
@@ -102,9 +105,7 @@ def _misfit(images: Tensor, labels: Tensor) -> tuple[str, str] | None:
     return None
 
 
-def encode_feature_step(
-    run_id: str, step: int, features: Tensor, weights: bytes
-) -> release_pb2.StepRequest:
+def encode_feature_step(run_id: str, step: int, features: Tensor, weights: bytes) -> Asked:
     """Encode features of public images and the weights that they were made with.
 
     Args:
@@ -115,12 +116,11 @@ def encode_feature_step(
     """
     rows = features.detach().to("cpu", torch.float32).contiguous().numpy()
     tensor = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_FLOAT32, shape=rows.shape)
-    request = release_pb2.StepRequest(run_id=run_id, step=step, features=tensor, weights=weights)
-    request.features.data = rows.astype("<f4", copy=False).tobytes()
-    return request
+    message = release_pb2.StepRequest(run_id=run_id, step=step, features=tensor, weights=weights)
+    return Asked(message=message, rows=rows.astype("<f4", copy=False).tobytes())
 
 
-def decode_gradient(response: release_pb2.StepResponse, like: Tensor) -> Tensor:
+def decode_gradient(answered: Answered, like: Tensor) -> Tensor:
     """Decode the released gradient.
 
     Returns:
@@ -129,16 +129,52 @@ def decode_gradient(response: release_pb2.StepResponse, like: Tensor) -> Tensor:
     Raises:
         ProtocolError: If the answer does not fit the images.
     """
-    blocks = [_numbers(block) for block in response.gradient]
+    blocks = list(_blocks(answered))
     if not blocks or sum(numbers.size for numbers, _ in blocks) != like.numel():
         raise ProtocolError(*_MISUNDERSTOOD)
     precision = np.float64 if like.dtype == torch.float64 else np.float32
     gradient, start = np.empty(like.numel(), dtype=precision), 0
     for numbers, grid in blocks:
         rows = gradient[start : start + numbers.size]
-        np.multiply(numbers.ravel(), grid, out=rows, dtype=np.float64, casting="unsafe")
+        if precision == np.float32 and _is_exact(numbers, grid):
+            rows[:] = numbers.ravel()
+            np.multiply(rows, np.float32(grid), out=rows)
+        else:
+            np.multiply(numbers.ravel(), grid, out=rows, dtype=np.float64, casting="unsafe")
         start += numbers.size
-    return torch.from_numpy(gradient).reshape(like.shape).to(like.device, like.dtype)
+    return torch.from_numpy(gradient.reshape(like.shape)).to(like.device, like.dtype)
+
+
+def _is_exact(numbers: np.ndarray, grid: float) -> bool:
+    """Return whether integers, rounded to float32, times the grid are the products, rounded.
+
+    So it is for a power of two that makes no product too small or too large for float32.
+    """
+    return numbers.dtype == np.int32 and grid in _POWERS
+
+
+def _blocks(answered: Answered) -> Iterator[tuple[np.ndarray, float]]:
+    """Yield integers and their grid, or floats and one, of each block.
+
+    Raises:
+        ProtocolError: If type or length is not known.
+    """
+    left = answered.numbers
+    for block in answered.message.gradient:
+        if left is None:
+            yield _numbers(block, block.values.data)
+            continue
+        numbers = _numbers(block, left[: _num_bytes(block.values)])
+        left = left[numbers[0].nbytes :]
+        yield numbers
+    if left:
+        raise ProtocolError(*_MISUNDERSTOOD)
+
+
+def _num_bytes(tensor: tensor_pb2.Tensor) -> int:
+    """Return how many bytes a tensor has by its type and shape; none for an unknown type."""
+    dtype = _DTYPES.get(tensor.data_type)
+    return 0 if dtype is None else math.prod(tensor.shape) * dtype.itemsize
 
 
 def released_values(block: release_pb2.GradientBlock) -> np.ndarray:
@@ -150,11 +186,13 @@ def released_values(block: release_pb2.GradientBlock) -> np.ndarray:
     Raises:
         ProtocolError: If its type or length is not known.
     """
-    numbers, grid = _numbers(block)
+    numbers, grid = _numbers(block, block.values.data)
     return np.asarray(numbers * grid, dtype=np.float64)
 
 
-def _numbers(block: release_pb2.GradientBlock) -> tuple[np.ndarray, float]:
+def _numbers(
+    block: release_pb2.GradientBlock, data: bytes | memoryview
+) -> tuple[np.ndarray, float]:
     """Return integers and their grid, or floats and one.
 
     Raises:
@@ -162,8 +200,8 @@ def _numbers(block: release_pb2.GradientBlock) -> tuple[np.ndarray, float]:
     """
     tensor = block.values
     dtype = _DTYPES.get(tensor.data_type)
-    data, shape = tensor.data, tuple(tensor.shape)  # each reading of the field is a copy
-    if dtype is None or len(data) != math.prod(shape) * dtype.itemsize:
+    shape = tuple(tensor.shape)
+    if dtype is None or len(data) != _num_bytes(tensor):
         raise ProtocolError(*_MISUNDERSTOOD)
     if not block.grid and dtype.kind != "f":
         raise ProtocolError(*_MISUNDERSTOOD)

@@ -12,11 +12,12 @@ from typing import Any, Final, final
 import grpc
 from google.protobuf.message import DecodeError
 
-from analyst.client.stream import pieces
+from analyst.client.stream import Answered, Asked, pieces
 from analyst.errors import CuratorSilent, CuratorUnreachable, ProtocolError
 from protos.weir.v1 import local_pb2, release_pb2
 
 _HEADER: Final = Struct(">BI")
+_LENGTH: Final = Struct(">I")
 _SECONDS: Final = Struct("@ll")  # and microseconds, as the operating system takes them
 _BUFFER: Final = 1 << 20
 _REMEDY: Final = "Send the same step again."
@@ -63,7 +64,7 @@ class LocalSteps:
         self._path = path
         self._seconds = seconds
         self._part_bytes = part_bytes
-        self._waiting: deque[release_pb2.StepRequest] = deque()
+        self._waiting: deque[Asked] = deque()
         self.num_waiting = 0  # steps that were sent and not answered
         self._connection = socket.socket(socket.AF_UNIX)
         limit = _SECONDS.pack(int(seconds), round(seconds % 1 * 1e6))
@@ -83,15 +84,15 @@ class LocalSteps:
             msg = f"No curator takes steps at {path}."
             raise CuratorUnreachable(msg, "Check that 'curator serve' runs.") from None
 
-    def send(self, request: release_pb2.StepRequest) -> None:
+    def send(self, asked: Asked) -> None:
         """Send a step, or let it wait for the answers before it."""
         self.num_waiting += 1
         if self.num_waiting > 1:
-            self._waiting.append(request)
+            self._waiting.append(asked)
         else:
-            self._send(request)
+            self._send(asked)
 
-    def receive(self) -> release_pb2.StepResponse:
+    def receive(self) -> Answered:
         """Wait for the answer to the oldest step that has none, and send the next one.
 
         Raises:
@@ -104,9 +105,7 @@ class LocalSteps:
         try:
             if kind == local_pb2.LOCAL_FRAME_END:
                 raise StepsEnded(local_pb2.LocalEnd.FromString(data))
-            if kind != local_pb2.LOCAL_FRAME_STEP:
-                raise self._no_answer()
-            answer = release_pb2.StepResponse.FromString(data)
+            answer = self._answer(kind, data)
         except DecodeError:
             raise self._no_answer() from None
         self.num_waiting -= 1
@@ -126,26 +125,44 @@ class LocalSteps:
             self._connection.shutdown(socket.SHUT_RDWR)
         self._connection.close()
 
-    def _send(self, request: release_pb2.StepRequest) -> None:
-        encoded = request.SerializeToString()
+    def _answer(self, kind: int, data: bytes) -> Answered:
+        """Return the answer that a frame is.
+
+        Raises:
+            ProtocolError: If it is none.
+        """
+        if kind == local_pb2.LOCAL_FRAME_STEP:
+            return Answered(message=release_pb2.StepResponse.FromString(data))
+        rest = len(data) - _LENGTH.size
+        if kind != local_pb2.LOCAL_FRAME_ROWS or rest < 0:
+            raise self._no_answer()
+        place = rest - _LENGTH.unpack_from(data, rest)[0]
+        if place < 0:
+            raise self._no_answer()
+        message = release_pb2.StepResponse.FromString(data[place:rest])
+        return Answered(message=message, numbers=memoryview(data)[:place])
+
+    def _send(self, asked: Asked) -> None:
+        message = asked.message.SerializeToString()
         with suppress(CuratorUnreachable):  # it has said why, or reading finds that it is gone
-            if not self._part_bytes or len(encoded) <= self._part_bytes:
-                self._write(local_pb2.LOCAL_FRAME_STEP, encoded)
+            if not self._part_bytes or len(asked.rows) + len(message) <= self._part_bytes:
+                length = _LENGTH.pack(len(message))
+                self._write(local_pb2.LOCAL_FRAME_ROWS, asked.rows, message, length)
                 return
-            for piece in pieces(encoded, self._part_bytes):
+            for piece in pieces(asked.whole().SerializeToString(), self._part_bytes):
                 self._write(local_pb2.LOCAL_FRAME_STEP, piece.SerializeToString())
 
-    def _write(self, kind: int, data: bytes) -> None:
+    def _write(self, kind: int, *data: bytes) -> None:
         """Send one frame.
 
         Raises:
             CuratorUnreachable: If it cannot be sent.
         """
-        header = _HEADER.pack(kind, len(data))
+        frame = (_HEADER.pack(kind, sum(map(len, data))), *data)
         try:
-            sent = self._connection.sendmsg((header, data))
-            if sent < len(header) + len(data):
-                self._connection.sendall(memoryview(header + data)[sent:])
+            sent = self._connection.sendmsg(frame)
+            if sent < sum(map(len, frame)):
+                self._connection.sendall(memoryview(b"".join(frame))[sent:])
         except OSError:
             raise self._gone() from None
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from analyst.client import messages
 from analyst.client.channel import Connection
 from analyst.client.codec import check_graph, decode_gradient, encode_feature_step, encode_step
-from analyst.client.stream import Steps
+from analyst.client.stream import Answered, Asked, Steps
 from analyst.errors import (
     RequestRefused,
     RunClosed,
@@ -24,7 +24,7 @@ from analyst.errors import (
     StepOutOfOrder,
     StepsInterrupted,
 )
-from protos.weir.v1 import release_pb2, run_pb2
+from protos.weir.v1 import run_pb2
 
 
 @final
@@ -83,7 +83,7 @@ class Run:
         self._patience = patience
         self._stream: Steps | None = None
         self._interrupted = InterruptedSteps()
-        self._ahead: deque[tuple[Tensor, release_pb2.StepRequest]] = deque()
+        self._ahead: deque[tuple[Tensor, Asked]] = deque()
         self._was_at = 0  # the next step before going back
         self.run_id = state.run_id
         self.dataset = state.dataset
@@ -230,7 +230,7 @@ class Run:
             raise ValueError(msg)
         source = iter(batches)
         images: deque[Tensor] = deque()
-        requests: deque[release_pb2.StepRequest] = deque()
+        requests: deque[Asked] = deque()
         try:
             while True:
                 while len(requests) < depth and self.next_step + len(requests) <= self.num_steps:
@@ -273,7 +273,8 @@ class Run:
         """
         given, ahead = [images for images, _ in batches], self._ahead
         fits = all(one is images for (one, _), images in zip(ahead, given, strict=False))
-        if ahead and (not fits or len(ahead) > len(given) or ahead[0][1].step != self.next_step):
+        is_next = not ahead or ahead[0][1].message.step == self.next_step
+        if not (fits and is_next and len(ahead) <= len(given)):
             self.hang_up()
             ahead.clear()
         for place in range(len(ahead), len(batches)):
@@ -336,9 +337,7 @@ class Run:
             self._stream.close()
             self._stream = None
 
-    def _first_answer(
-        self, requests: Sequence[release_pb2.StepRequest]
-    ) -> release_pb2.StepResponse:
+    def _first_answer(self, requests: Sequence[Asked]) -> Answered:
         """Return the answer to the first of the requests that are on their way.
 
         Raises:
@@ -349,7 +348,7 @@ class Run:
         """
         while True:
             try:
-                response = self._connection.persist(
+                answered = self._connection.persist(
                     functools.partial(self._exchange, requests), patience=self._patience
                 )
             except (StepLost, StepOutOfOrder, StepConflict) as refused:
@@ -368,14 +367,14 @@ class Run:
                 self._interrupted.add(self.next_step, len(requests))
                 raise
             self._interrupted.settle(self.run_id, self.next_step)
-            self.next_step = response.step + 1
-            self.spent_epsilon = response.spent_epsilon
-            self.budget_epsilon = response.budget_epsilon
+            self.next_step = answered.message.step + 1
+            self.spent_epsilon = answered.message.spent_epsilon
+            self.budget_epsilon = answered.message.budget_epsilon
             if self.next_step > self.num_steps:  # an open stream counts as an open call
                 self.hang_up()
-            return response
+            return answered
 
-    def _exchange(self, requests: Sequence[release_pb2.StepRequest]) -> release_pb2.StepResponse:
+    def _exchange(self, requests: Sequence[Asked]) -> Answered:
         """Send what this stream has not seen yet, and wait for the answer to the first."""
         try:
             return self._put(requests).receive()
@@ -383,7 +382,7 @@ class Run:
             self.hang_up()
             raise
 
-    def _put(self, requests: Sequence[release_pb2.StepRequest]) -> Steps:
+    def _put(self, requests: Sequence[Asked]) -> Steps:
         if self._stream is None:
             self._stream = self._connection.open_steps(_STEP_SECONDS, self._part_bytes)
         for place in range(self._stream.num_waiting, len(requests)):
@@ -404,11 +403,11 @@ class Run:
         if self._is_back and isinstance(refused, RunClosed):
             self._resume()
 
-    def _resume_into(self, requests: Sequence[release_pb2.StepRequest]) -> bool:
+    def _resume_into(self, requests: Sequence[Asked]) -> bool:
         """Ask where the run stands and number the requests anew; return whether that changed."""
         changed = self._resume()
         for place, request in enumerate(requests):
-            request.step = self.next_step + place
+            request.message.step = self.next_step + place
         return changed
 
     def _resume(self) -> bool:

@@ -6,6 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias, final
 
 import grpc
@@ -20,6 +21,32 @@ _REMEDY: Final = "Send the same step again."
 StepCall: TypeAlias = "grpc.CallIterator[release_pb2.StepResponse]"  # generic in the stubs only
 
 
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Asked:
+    """An encoded step: all but the numbers of its rows, and those, little-endian."""
+
+    message: release_pb2.StepRequest
+    rows: bytes
+
+    def whole(self) -> release_pb2.StepRequest:
+        """Return one message with all of it."""
+        request = release_pb2.StepRequest()
+        request.CopyFrom(self.message)
+        place = request.features if request.HasField("features") else request.images
+        place.data = self.rows  # in place: a message that is given to another one is copied
+        return request
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Answered:
+    """An answer: its message, and the numbers of its blocks where they came beside it."""
+
+    message: release_pb2.StepResponse
+    numbers: memoryview | None = None
+
+
 class Steps(Protocol):
     """A run's way for steps: they go up, answers come down in order."""
 
@@ -28,11 +55,11 @@ class Steps(Protocol):
         """How many steps were sent and not answered."""
         ...
 
-    def send(self, request: release_pb2.StepRequest) -> None:
+    def send(self, asked: Asked) -> None:
         """Send a step without waiting for its answer."""
         ...
 
-    def receive(self) -> release_pb2.StepResponse:
+    def receive(self) -> Answered:
         """Wait for the answer to the oldest step that has none."""
         ...
 
@@ -70,13 +97,13 @@ class StepStream:
         self._is_late = False
         threading.Thread(target=self._watch, daemon=True, name="steps").start()
 
-    def send(self, request: release_pb2.StepRequest) -> None:
+    def send(self, asked: Asked) -> None:
         """Send a step without waiting for its answer."""
         self.num_waiting += 1
-        for message in in_parts(request, self._part_bytes):
+        for message in in_parts(asked.whole(), self._part_bytes):
             self._requests.put(message)
 
-    def receive(self) -> release_pb2.StepResponse:
+    def receive(self) -> Answered:
         """Wait for the answer to the oldest step that has none.
 
         Raises:
@@ -98,7 +125,7 @@ class StepStream:
             msg = f"The curator at {self._target} ended the stream."
             raise CuratorUnreachable(msg, _REMEDY)
         self.num_waiting -= 1
-        return answer
+        return Answered(message=answer)
 
     def close(self) -> None:
         """End the stream."""

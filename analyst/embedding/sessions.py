@@ -22,7 +22,7 @@ from analyst.recipes.mechanisms import RELEASED_ONCE
 from analyst.training.checkpoint import checkpoint_store
 from analyst.training.generated_means import GeneratedMeans
 from analyst.training.loop import Stop
-from analyst.training.progress import Progress
+from analyst.training.progress import RELEASING, Progress
 from analyst.training.run_source import Curator, OpenRun, RunSource
 from analyst.training.session import (
     SessionOptions,
@@ -68,7 +68,8 @@ def open_for_release(barrier: RunSource[OpenRun], recipe: Recipe, progress: Prog
         "the curator charges the whole cost and makes the release now, which may take minutes; "
         "interrupting does not take the charge back"
     )
-    run = barrier.open_run(facts.name, mechanism.wire_name, parameters, num_steps=1)
+    with progress.waiting(RELEASING):
+        run = barrier.open_run(facts.name, mechanism.wire_name, parameters, num_steps=1)
     progress.say(f"run {run.run_id} is charged; its release may be fetched at any time")
     run.close()
     return run.run_id

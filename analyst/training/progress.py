@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TextIO, final
+from typing import Final, TextIO, final
 
 from analyst.rehearsal import limit_text
 
@@ -14,6 +16,13 @@ _LIVE_INTERVAL_S = 0.1
 _PLAIN_INTERVAL_S = 10.0
 _WINDOW = 200
 _BAR_WIDTH = 30
+OPENING: Final = "the curator opens the run"
+RELEASING: Final = (
+    "the curator makes the run's one release, a pass of the same work whichever records there are "
+    "(how far it is it does not tell: its pace could tell of them)"
+)
+_FIRST_WAIT_S = 10.0
+_LONGEST_WAIT_S = 60.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,6 +75,29 @@ class Progress:
         """Write a line of its own, below the live one, unless quiet."""
         if not self._quiet:
             self.warn(text)
+
+    @contextmanager
+    def waiting(self, text: str) -> Iterator[None]:
+        """Say now and then how long the block has lasted; for what tells nothing of itself.
+
+        Args:
+            text: What is waited for.
+        """
+        began, over = self._clock(), threading.Event()
+
+        def tell() -> None:
+            pause = _FIRST_WAIT_S
+            while not over.wait(pause):
+                self.say(f"{text}: {format_seconds(self._clock() - began)} so far")
+                pause = min(2 * pause, _LONGEST_WAIT_S)
+
+        thread = threading.Thread(target=tell, daemon=True, name="waiting")
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
     def warn(self, text: str) -> None:
         """Write a line of its own about a problem, also when quiet."""

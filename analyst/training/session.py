@@ -31,7 +31,7 @@ from analyst.training.generated_means import GeneratedMeans
 from analyst.training.grid import is_drawable
 from analyst.training.guided import Guide, GuidedRun
 from analyst.training.loop import Outcome, Stop, train
-from analyst.training.progress import Progress
+from analyst.training.progress import OPENING, RELEASING, Progress
 from analyst.training.run_files import Outputs, SampleGrids, Trained
 from analyst.training.run_source import AheadRun, ImageRun, OpenRun, RunSource
 from analyst.training.state import (
@@ -101,7 +101,8 @@ def run_session(
         )
     else:
         num_steps = recipe.training.steps
-    run = source.open_run(facts.name, mechanism.wire_name, parameters, num_steps=num_steps)
+    with progress.waiting(OPENING if mechanism.pays_per_step else RELEASING):
+        run = source.open_run(facts.name, mechanism.wire_name, parameters, num_steps=num_steps)
     session = _Session(options, state, recipe, dataset, run, progress)
     session.outputs.opened()
     return session.train(stop)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping
 from typing import Annotated, Self
 
-import torch
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from curator.accounting.overflow import overflow_probability
@@ -76,7 +76,12 @@ class SampledSpecification(Specification):
     @property
     def rate(self) -> SamplingRate:
         """The rate that is drawn and charged."""
-        return SamplingRate.at_least(self.sampling_rate)
+        return _rate(self.sampling_rate)
+
+
+@functools.lru_cache(maxsize=64)  # it is asked for at each step, and takes exact arithmetic
+def _rate(sampling_rate: float) -> SamplingRate:
+    return SamplingRate.at_least(sampling_rate)
 
 
 class BoundedSpecification(SampledSpecification):
@@ -152,7 +157,7 @@ def check_rows(samples: Samples, space: ImageSpace, num_rows: range) -> None:
     if samples.labels_N.shape != samples.images_ND.shape[:1]:
         detail = "labels: expected one label per image"
         raise MalformedRequest(detail)
-    least, most = torch.aminmax(samples.labels_N)
-    if int(least) < 0 or int(most) >= space.num_classes:
+    labels = samples.labels_N.numpy()
+    if int(labels.min()) < 0 or int(labels.max()) >= space.num_classes:
         detail = f"labels: expected class indices below {space.num_classes}"
         raise MalformedRequest(detail)

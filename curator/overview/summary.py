@@ -6,7 +6,7 @@ the auditor see everybody's. Whatever is refused elsewhere is not gathered here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -36,6 +36,7 @@ class Shown:
     is_ready: Callable[[], bool]  # whether the curator takes steps now
     solver: Choice | None = None  # of the Sinkhorn updates, with its measured error
     history: History = field(default_factory=History)  # of the ledger; by default read anew
+    making: Callable[[], Mapping[str, float]] = dict  # seconds of releases that are being made here
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,11 +63,24 @@ class DatasetOverview:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Making:
+    """A release that is being made: how long already, and how much work the whole of it is.
+
+    Privacy:
+        The clock and a declared bound. How far it is could tell of records, so nobody is told.
+    """
+
+    seconds: float
+    max_size: int | None  # units that the pass has room for; None for who does not see the bound
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RunOverview:
-    """One run, and how many steps were charged a second lately."""
+    """One run, how many steps were charged a second lately, and its release while it is made."""
 
     state: RunState
     steps_per_second: float | None
+    making: Making | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,7 +122,8 @@ def overview(shown: Shown, caller: Caller, at: datetime) -> Overview:
     """
     ledger, history = shown.ledger, shown.history
     has_whole_history = history.read(ledger)
-    runs = list_runs(ledger, caller)
+    runs, making = list_runs(ledger, caller), shown.making()
+    bounds = _bounds(shown) if making and caller.sees_everything else {}
     return Overview(
         caller=caller,
         at=at,
@@ -121,7 +136,11 @@ def overview(shown: Shown, caller: Caller, at: datetime) -> Overview:
             _dataset(shown, caller, facts) for facts in list_datasets(ledger, shown.datasets)
         ),
         open_runs=tuple(
-            RunOverview(state=run, steps_per_second=history.steps_per_second(run.run_id, at))
+            RunOverview(
+                state=run,
+                steps_per_second=history.steps_per_second(run.run_id, at),
+                making=_making(run, making, bounds),
+            )
             for run in runs.open
         ),
         closed_runs=runs.closed,
@@ -129,6 +148,18 @@ def overview(shown: Shown, caller: Caller, at: datetime) -> Overview:
         spent_alone=spent_alone(ledger, (*runs.open, *runs.closed)),
         refusals=shown.telemetry.refusals(None if caller.sees_everything else caller.name),
     )
+
+
+def _bounds(shown: Shown) -> dict[str, int]:
+    return {facts.name: facts.max_size for facts in list_datasets(shown.ledger, shown.datasets)}
+
+
+def _making(
+    run: RunState, seconds: Mapping[str, float], bounds: Mapping[str, int]
+) -> Making | None:
+    if run.run_id not in seconds:
+        return None
+    return Making(seconds=seconds[run.run_id], max_size=bounds.get(run.dataset))
 
 
 def _dataset(shown: Shown, caller: Caller, facts: DatasetFacts) -> DatasetOverview:

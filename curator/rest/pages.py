@@ -46,6 +46,12 @@ def rate(steps_per_second: float | None) -> str:
     return f"{steps_per_second:.3g} steps/s"
 
 
+def lasted(seconds: float) -> str:
+    """Return how long something has lasted."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
 def remaining(num_steps: int, steps_per_second: float | None) -> str:
     """Return how long a run still takes at its rate.
 
@@ -95,6 +101,7 @@ def _environment() -> Environment:
         "moment": moment,
         "count": count,
         "rate": rate,
+        "lasted": lasted,
         "remaining": remaining,
     }
     made.globals |= {

@@ -18,7 +18,7 @@ from curator.planning.table import Axis
 from curator.privacy.batches import Samples
 from curator.privacy.facts import DatasetFacts
 from curator.rpc.messages import PART_BYTES
-from curator.rpc.release_codec import encode_blocks
+from curator.rpc.release_codec import describe_blocks, encode_blocks
 from curator.rpc.tensor_codec import (
     VALUE_MAX,
     VALUE_MIN,
@@ -37,7 +37,10 @@ _DECLARED: Final = (
 
 
 def decode_step(
-    message: release_pb2.StepRequest, facts: DatasetFacts, max_samples: int
+    message: release_pb2.StepRequest,
+    facts: DatasetFacts,
+    max_samples: int,
+    rows_beside: memoryview | None = None,
 ) -> StepRequest:
     """Decode and validate a step.
 
@@ -45,6 +48,8 @@ def decode_step(
         message: As received.
         facts: The data set's public facts.
         max_samples: Most rows of one step.
+        rows_beside: The bytes of images or features that came beside the message, in memory that
+            nobody else writes to; they are not copied.
 
     Raises:
         MalformedRequest: If a field is not valid; the detail names it and never echoes values.
@@ -54,9 +59,9 @@ def decode_step(
         raise MalformedRequest(msg, "step")
     weights = message.weights  # each reading of the field is a copy
     if weights or message.HasField("features"):
-        rows, labels = decode_features(message, max_samples)
+        rows, labels = decode_features(message, max_samples, rows_beside)
     else:
-        rows = decode_images(message.images, facts, max_samples)
+        rows = decode_images(message.images, facts, max_samples, rows_beside)
         labels = decode_labels(message.labels, len(rows), len(facts.classes))
     samples = Samples(
         images_ND=torch.from_numpy(rows.reshape(len(rows), -1)),
@@ -66,8 +71,15 @@ def decode_step(
     return StepRequest(run_id=message.run_id, step=message.step, samples=samples)
 
 
-def encode_answer(run_id: str, answer: Answer) -> release_pb2.StepResponse:
+def encode_answer(
+    run_id: str, answer: Answer, beside: list[memoryview] | None = None
+) -> release_pb2.StepResponse:
     """Encode the reply to a step: nothing but a `Release` and public ledger facts.
+
+    Args:
+        run_id: The run.
+        answer: To one of its steps.
+        beside: Gets the numbers of the blocks, where they are to come beside the message.
 
     Returns:
         The message; lattice integers as int32 when they fit, which depends on released values only.
@@ -78,7 +90,10 @@ def encode_answer(run_id: str, answer: Answer) -> release_pb2.StepResponse:
         spent_epsilon=answer.spent_epsilon,
         budget_epsilon=answer.budget_epsilon,
     )
-    encode_blocks(answer.release, message.gradient)
+    if beside is None:
+        encode_blocks(answer.release, message.gradient)
+    else:
+        beside += describe_blocks(answer.release, message.gradient)
     return message
 
 

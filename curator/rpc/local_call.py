@@ -1,25 +1,32 @@
 """One call over a raw Unix socket: frames in and out, and what the shield needs of gRPC's context.
 
 To the shield and the servicer it is a gRPC call. A frame that is none ends it in constant words.
+
+The numbers of a step may come beside its message, and its answer's then go the same way. They are
+read into memory of their own, where the caller reaches nothing, and are sent from where they are.
 """
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from struct import Struct
-from typing import Final, NoReturn, final
+from typing import Final, NoReturn, Self, final
 
 import grpc
+import numpy as np
 from google.protobuf.message import DecodeError
 
 from curator.errors import MalformedRequest
 from protos.weir.v1 import local_pb2
 
 _HEADER: Final = Struct(">BI")
+_LENGTH: Final = Struct(">I")
 _LARGEST_CALL: Final = 8192
 _BUFFER: Final = 1 << 20
+_MOST_BESIDE: Final = 1024
 _NO_FRAME: Final = "the bytes are no frame of a step"
 
 
@@ -29,6 +36,27 @@ class CallGone(grpc.RpcError):
 
 class CallAborted(Exception):
     """The call ends with an error that was said to the other side."""
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """An encoded message and the numbers beside it; `num_bytes` are those of the frame."""
+
+    numbers: Sequence[memoryview]
+    message: bytes | memoryview
+    num_bytes: int
+
+    @classmethod
+    def of(cls, numbers: Sequence[memoryview], message: bytes) -> Self:
+        """Return what will be sent."""
+        return cls(
+            numbers, message, sum(one.nbytes for one in numbers) + len(message) + _LENGTH.size
+        )
+
+    def __len__(self) -> int:
+        """Return the bytes of all."""
+        return self.num_bytes
 
 
 @final
@@ -47,19 +75,20 @@ class LocalCall:
         self._connection = connection
         self._largest = largest_message
         self._trailing: Mapping[str, bytes] = {}
+        self.came_with_rows = False  # the last message did, and its answer is to go like it
         self._is_cancelled = False
 
     def metadata(self) -> dict[str, str | bytes]:
         """Return how the call begins; nothing if it does not begin as it should."""
         try:
-            kind, data = self._frame(_LARGEST_CALL) or (0, b"")
-            begun = local_pb2.LocalCall.FromString(data)
+            kind, data = self._frame(_LARGEST_CALL) or (0, memoryview(b""))
+            begun = local_pb2.LocalCall.FromString(data)  # type: ignore[arg-type]  # any buffer will do; the stubs do not know
         except (DecodeError, MalformedRequest):
             return {}
         is_call = kind == local_pb2.LOCAL_FRAME_CALL and begun.authorization
         return {"authorization": begun.authorization} if is_call else {}
 
-    def messages(self) -> Iterator[bytes]:
+    def messages(self) -> Iterator[memoryview | Rows]:
         """Yield the bytes of each message until the other side ends the call.
 
         Raises:
@@ -67,25 +96,35 @@ class LocalCall:
         """
         while (frame := self._frame(self._largest)) is not None:
             kind, data = frame
-            if kind != local_pb2.LOCAL_FRAME_STEP:
+            self.came_with_rows = kind == local_pb2.LOCAL_FRAME_ROWS
+            if self.came_with_rows:
+                yield _with_rows(data)
+            elif kind == local_pb2.LOCAL_FRAME_STEP:
+                yield data
+            else:
                 raise MalformedRequest(_NO_FRAME)
-            yield data
             del frame, data  # nothing is kept while the next one is waited for
 
-    def answer(self, data: bytes) -> None:
+    def answer(self, answer: bytes | Rows) -> None:
         """Send one encoded answer.
 
         Raises:
             CallGone: If nobody takes it.
         """
-        self._send(local_pb2.LOCAL_FRAME_STEP, data)
+        if isinstance(answer, bytes):
+            self._send(local_pb2.LOCAL_FRAME_STEP, len(answer), answer)
+            return
+        length = _LENGTH.pack(len(answer.message))
+        kind = local_pb2.LOCAL_FRAME_ROWS
+        self._send(kind, len(answer), *answer.numbers, answer.message, length)
 
     def end(self, code: grpc.StatusCode = grpc.StatusCode.OK, text: str = "") -> None:
         """Say how the call ended, as far as anybody listens."""
         number: int = code.value[0]
         end = local_pb2.LocalEnd(code=number, text=text, metadata=self._trailing)
         with suppress(CallGone):
-            self._send(local_pb2.LOCAL_FRAME_END, end.SerializeToString())
+            data = end.SerializeToString()
+            self._send(local_pb2.LOCAL_FRAME_END, len(data), data)
 
     def auth_context(self) -> dict[str, Iterable[bytes]]:
         """See gRPC: no certificate comes this way."""
@@ -113,7 +152,7 @@ class LocalCall:
         with suppress(OSError):  # it has ended by itself
             self._connection.shutdown(socket.SHUT_RDWR)
 
-    def _frame(self, largest: int) -> tuple[int, bytes] | None:
+    def _frame(self, largest: int) -> tuple[int, memoryview] | None:
         """Return the next frame; None if there is no other.
 
         Raises:
@@ -127,30 +166,54 @@ class LocalCall:
             raise MalformedRequest(_NO_FRAME)
         return kind, self._bytes(length, is_rest=True)
 
-    def _bytes(self, number: int, *, is_rest: bool = False) -> bytes:
+    def _bytes(self, number: int, *, is_rest: bool = False) -> memoryview:
         """Return so many bytes, or none at the end between two frames.
 
         Raises:
             CallGone: If the other side ends in the middle, or the call was cancelled.
         """
-        data = b""
+        data, here = np.empty(number, np.uint8).data, 0
         try:
-            while len(data) < number:
-                more = self._connection.recv(number - len(data), socket.MSG_WAITALL)
+            while here < number:
+                more = self._connection.recv_into(data[here:], 0, socket.MSG_WAITALL)
                 if not more:
                     break
-                data = data + more if data else more
+                here += more
         except OSError:
             raise CallGone from None
-        if len(data) < number and (data or is_rest or self._is_cancelled):
+        if here < number and (here or is_rest or self._is_cancelled):
             raise CallGone
-        return data
+        return data[:here]
 
-    def _send(self, kind: int, data: bytes) -> None:
-        header = _HEADER.pack(kind, len(data))
+    def _send(self, kind: int, length: int, *data: bytes | memoryview) -> None:
+        """Send one frame.
+
+        Raises:
+            CallGone: If nobody takes it.
+        """
+        header = _HEADER.pack(kind, length)
         try:
-            sent = self._connection.sendmsg((header, data))
-            if sent < len(header) + len(data):
-                self._connection.sendall(memoryview(header + data)[sent:])
+            sent = self._connection.sendmsg((header, *data))
+            if sent < len(header) + length:
+                whole = b"".join((header, *data))
+                self._connection.sendall(memoryview(whole)[sent:])
         except OSError:
             raise CallGone from None
+
+
+def _with_rows(data: memoryview) -> Rows:
+    """Return the parts of a frame of numbers and a message.
+
+    Raises:
+        MalformedRequest: If its length is not that of any.
+    """
+    rest = len(data) - _LENGTH.size
+    if rest < 0:
+        raise MalformedRequest(_NO_FRAME)
+    place = rest - _LENGTH.unpack_from(data, rest)[0]
+    if place < 0:
+        raise MalformedRequest(_NO_FRAME)
+    rows = data[:place]
+    if rest - place > _MOST_BESIDE + place // 8:  # an answer keeps its rows, and no more than those
+        rows = np.frombuffer(rows, np.uint8).copy().data
+    return Rows((rows,), data[place:rest], len(data))

@@ -19,11 +19,14 @@ from typing import Any, Final, Self, cast, final
 
 import grpc
 
+from curator.rpc import codec
 from curator.rpc.call_limits import CallDeadlines
-from curator.rpc.local_call import CallAborted, CallGone, LocalCall
+from curator.rpc.local_call import CallAborted, CallGone, LocalCall, Rows
+from curator.rpc.messages import AnyStep, StepWithRows
 from curator.rpc.servicer import WeirServicer
 from curator.rpc.shield import STEPS, Behaviour, Shield
 from curator.rpc.unix_socket import SocketPlace, bind_unix_socket, remove_unix_socket
+from curator.service.live_run import Answer
 from protos.weir.v1 import release_pb2
 
 _BEGIN_SECONDS: Final = 10.0
@@ -65,27 +68,44 @@ class StepCalls:
             with self.patience.waiting(context, _BEGIN_SECONDS):
                 metadata = call.metadata()
             details = _Details(method=STEPS, invocation_metadata=tuple(metadata.items()))
-            answers = self._shielded(details)(call.messages(), context)
+            answers = self._shielded(details, call)(call.messages(), context)
             with closing(answers):
                 for answer in answers:
                     call.answer(answer)
+                    del answer
             call.end()
         except (CallGone, CallAborted):
             return
 
-    def _shielded(self, details: _Details) -> Behaviour:
+    def _shielded(self, details: _Details, call: LocalCall) -> Behaviour:
         """Return what the shield makes of the servicer's steps, as it does for gRPC."""
-        steps = grpc.stream_stream_rpc_method_handler(
-            self._encoded, release_pb2.StepRequest.FromString
-        )
+
+        def encoded(steps: Iterator[AnyStep], context: grpc.ServicerContext) -> Iterator[Any]:
+            for run_id, answer in self.servicer.answers(steps, context):
+                yield _encoded(run_id, answer, with_rows=call.came_with_rows)
+                del answer
+
+        steps = grpc.stream_stream_rpc_method_handler(encoded, _parsed)
         shielded: Any = self.shield.intercept_service(lambda _: steps, details)
         return cast("Behaviour", shielded.stream_stream)
 
-    def _encoded(
-        self, requests: Iterator[release_pb2.StepRequest], context: grpc.ServicerContext
-    ) -> Iterator[bytes]:
-        for answer in self.servicer.StreamSteps(requests, context):
-            yield answer.SerializeToString()
+
+def _parsed(data: memoryview | Rows) -> AnyStep:
+    """Return the step that a frame is; one that is none is protobuf's own error."""
+    if not isinstance(data, Rows):
+        return release_pb2.StepRequest.FromString(data)  # type: ignore[arg-type]  # any buffer will do; the stubs do not know
+    (rows,) = data.numbers
+    message = release_pb2.StepRequest.FromString(data.message)  # type: ignore[arg-type]  # as above
+    return StepWithRows(message=message, rows=rows)
+
+
+def _encoded(run_id: str, answer: Answer, *, with_rows: bool) -> bytes | Rows:
+    """Return the frame of an answer, in the form of its question."""
+    if not with_rows:
+        return codec.encode_answer(run_id, answer).SerializeToString()
+    numbers: list[memoryview] = []
+    message = codec.encode_answer(run_id, answer, numbers)
+    return Rows.of(numbers, message.SerializeToString())
 
 
 @final

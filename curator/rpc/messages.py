@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, Final, TypeAlias, final
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -28,6 +28,18 @@ _UNFIT: Final = (
     "the pieces of a request do not fit: each has bytes, they have total_bytes together, and are "
     "one encoded StepRequest without a piece"
 )
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class StepWithRows:
+    """A step whose images or features came beside its message, in memory that is this step's."""
+
+    message: release_pb2.StepRequest
+    rows: memoryview
+
+
+AnyStep: TypeAlias = release_pb2.StepRequest | StepWithRows
 
 
 def seconds_for(num_bytes: int) -> float:
@@ -61,9 +73,7 @@ class Parts:
         """
         return max(0.0, min(idle, self._ends_at - self._clock()))
 
-    def joined(
-        self, messages: Iterator[release_pb2.StepRequest]
-    ) -> Generator[release_pb2.StepRequest]:
+    def joined(self, messages: Iterator[AnyStep]) -> Generator[AnyStep]:
         """Yield whole requests.
 
         Raises:
@@ -71,8 +81,9 @@ class Parts:
             TooManyBytes: If there is no room for it; nothing was charged.
         """
         for message in messages:
-            if not message.HasField("part"):
+            if isinstance(message, StepWithRows) or not message.HasField("part"):
                 yield message
+                del message  # nothing is kept while the next one is waited for
                 continue
             total = message.part.total_bytes
             if not 1 <= total <= self._most:
@@ -82,7 +93,7 @@ class Parts:
                 yield self._whole(message, messages)
 
     def _whole(
-        self, first: release_pb2.StepRequest, messages: Iterator[release_pb2.StepRequest]
+        self, first: release_pb2.StepRequest, messages: Iterator[AnyStep]
     ) -> release_pb2.StepRequest:
         """Take the other pieces of a request.
 
@@ -102,7 +113,10 @@ class Parts:
             del data
             if here == total:
                 break
-            message = next(messages, release_pb2.StepRequest())
+            following = next(messages, None)
+            if not isinstance(following, release_pb2.StepRequest):
+                raise MalformedRequest(_UNFIT, "part")
+            message = following
         self._ends_at = math.inf
         try:
             request = release_pb2.StepRequest.FromString(content)  # type: ignore[arg-type]  # any buffer will do; the stubs do not know
@@ -126,15 +140,15 @@ class Messages:
 
     def received(
         self,
-        raw: Iterator[bytes],
+        raw: Iterator[Any],
         context: grpc.ServicerContext,
-        parse: Callable[[bytes], Any],
+        parse: Callable[[Any], Any],
         seconds: Callable[[], float],
     ) -> Generator[Any]:
         """Yield parsed messages while the credentials hold: revoking ends an open stream too.
 
         Args:
-            raw: The bytes of each message.
+            raw: The bytes of each message, or whatever has a length and can be parsed.
             context: Of the call.
             parse: From bytes to a message.
             seconds: How long to wait for the next one.
@@ -161,7 +175,7 @@ class Messages:
                 del message
 
 
-def _parsed(data: bytes, parse: Callable[[bytes], Any]) -> Any:
+def _parsed(data: Any, parse: Callable[[Any], Any]) -> Any:
     """Return the message that bytes are.
 
     Raises:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
-from torch import Tensor
+import numpy as np
 
 from curator.ledger.ledger import RunState
-from curator.privacy.release import FloatBlock, LatticeBlock, Release
+from curator.privacy.release import Block, LatticeBlock, Release
 from protos.weir.v1 import release_pb2, run_pb2, tensor_pb2
 
 _INT32 = range(-(2**31), 2**31)
+_TYPES: Final = {
+    "<i4": tensor_pb2.DATA_TYPE_INT32,
+    "<i8": tensor_pb2.DATA_TYPE_INT64,
+    "<f4": tensor_pb2.DATA_TYPE_FLOAT32,
+}
 
 
 def encode_release(state: RunState, release: Release) -> release_pb2.DownloadReleaseResponse:
@@ -42,26 +47,35 @@ def encode_blocks(release: Release, blocks: Blocks) -> None:
     """
     for block in release.blocks:
         message = blocks.add()
-        match block:
-            case LatticeBlock():
-                message.grid = block.grid
-                _encode_integers(block.integers, message.values)
-            case FloatBlock():
-                data = block.values.numpy().astype("<f4", copy=False).tobytes()
-                _fill(message.values, data, tensor_pb2.DATA_TYPE_FLOAT32, block.values)
+        message.values.data = _described(block, message).tobytes()
 
 
-def _encode_integers(integers: Tensor, values: tensor_pb2.Tensor) -> None:
-    array = integers.numpy()
-    if int(array.min()) in _INT32 and int(array.max()) in _INT32:
-        _fill(values, array.astype("<i4").tobytes(), tensor_pb2.DATA_TYPE_INT32, integers)
+def describe_blocks(release: Release, blocks: Blocks) -> list[memoryview]:
+    """Encode all of the blocks but their numbers, which go beside the message.
+
+    Args:
+        release: As for `encode_blocks`.
+        blocks: The same.
+
+    Returns:
+        The numbers of each block, as its message says.
+    """
+    return [_described(block, blocks.add()).data for block in release.blocks]
+
+
+def _described(block: Block, message: release_pb2.GradientBlock) -> np.ndarray:
+    """Fill a block's message but for its numbers, and return those."""
+    if isinstance(block, LatticeBlock):
+        message.grid = block.grid
+        numbers = _narrowed(block.integers.numpy())
     else:
-        _fill(values, array.astype("<i8").tobytes(), tensor_pb2.DATA_TYPE_INT64, integers)
+        numbers = block.values.numpy().astype("<f4", copy=False)
+    message.values.data_type = _TYPES[numbers.dtype.str]
+    message.values.shape.extend(numbers.shape)
+    return np.ascontiguousarray(numbers)
 
 
-def _fill(
-    values: tensor_pb2.Tensor, data: bytes, data_type: tensor_pb2.DataType.ValueType, like: Tensor
-) -> None:
-    values.data = data
-    values.data_type = data_type
-    values.shape.extend(like.shape)
+def _narrowed(integers: np.ndarray) -> np.ndarray:
+    """Return int32 if all of them fit, else int64."""
+    fit = int(integers.min()) in _INT32 and int(integers.max()) in _INT32
+    return integers.astype("<i4" if fit else "<i8")

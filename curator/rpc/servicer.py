@@ -22,12 +22,14 @@ from curator.planning.planner import Planner
 from curator.privacy.facts import DatasetFacts
 from curator.rpc import codec
 from curator.rpc.codec import decode_plan_request, encode_plan, encode_runs
+from curator.rpc.messages import AnyStep, StepWithRows
 from curator.rpc.release_codec import encode_release
 from curator.rpc.shield import caller_of
 from curator.service.answer_step import prepare_step, release_gradient
 from curator.service.end_runs import close_run
 from curator.service.fair_turns import working_for
 from curator.service.find_run import facts_of_run, resume_run
+from curator.service.live_run import Answer
 from curator.service.one_release import download_release
 from curator.service.open_run import RunRequest, open_run
 from curator.service.service import Service
@@ -38,7 +40,7 @@ _ANSWER_SECONDS = 600.0
 
 @final
 class WeirServicer(service_pb2_grpc.WeirServiceServicer):
-    """The barrier over gRPC; only `encode_answer` writes gradients, from a `Release`."""
+    """The barrier over any wire; only `encode_answer` writes gradients, from a `Release`."""
 
     def __init__(self, service: Service, planner: Planner, signer: Signer) -> None:
         """Take what runs, what plans on the same ledger, and the key that signs certificates."""
@@ -110,7 +112,48 @@ class WeirServicer(service_pb2_grpc.WeirServiceServicer):
     def Step(
         self, request: release_pb2.StepRequest, context: grpc.ServicerContext
     ) -> release_pb2.StepResponse:
-        """Answer one step.
+        """Answer one step."""
+        return codec.encode_answer(request.run_id, self._answered(request, None, context))
+
+    def StreamSteps(
+        self,
+        request_iterator: Iterator[release_pb2.StepRequest],
+        context: grpc.ServicerContext,
+    ) -> Iterator[release_pb2.StepResponse]:
+        """Answer steps in the order in which they arrive."""
+        for run_id, answer in self.answers(request_iterator, context):
+            message = codec.encode_answer(run_id, answer)
+            del answer
+            yield message
+            message.Clear()  # gRPC and this loop hold it for as long as the stream is idle
+
+    def answers(
+        self, steps: Iterator[AnyStep], context: grpc.ServicerContext
+    ) -> Iterator[tuple[str, Answer]]:
+        """Answer steps in the order in which they arrive, over whichever wire.
+
+        Yields:
+            The run's id and the answer, which is to be sent before the next one is asked for.
+        """
+        for step in steps:
+            if isinstance(step, StepWithRows):
+                message, rows = step.message, step.rows
+            else:
+                message, rows = step, None
+            run_id, answer = message.run_id, self._answered(message, rows, context)
+            message.Clear()  # gRPC and this loop hold it for as long as the stream is idle
+            del step, rows
+            yield run_id, answer
+            del answer
+            prepare_step(self._service, run_id)
+
+    def _answered(
+        self,
+        request: release_pb2.StepRequest,
+        rows_beside: memoryview | None,
+        context: grpc.ServicerContext,
+    ) -> Answer:
+        """Return the answer to one step.
 
         Raises:
             CuratorError: What the answer is instead of a gradient.
@@ -118,7 +161,7 @@ class WeirServicer(service_pb2_grpc.WeirServiceServicer):
         """
         caller = caller_of(context)
         facts = facts_of_run(self._runs, caller, request.run_id)
-        step = codec.decode_step(request, facts, self._service.limits.max_samples)
+        step = codec.decode_step(request, facts, self._service.limits.max_samples, rows_beside)
         answer = release_gradient(self._service, caller, step)
         try:
             problem = answer.exception(_seconds_left(context))
@@ -127,20 +170,7 @@ class WeirServicer(service_pb2_grpc.WeirServiceServicer):
         if problem is not None:
             again = type(problem)()  # the claim keeps its own, and would keep this call with it
             raise again
-        return codec.encode_answer(request.run_id, answer.result())
-
-    def StreamSteps(
-        self,
-        request_iterator: Iterator[release_pb2.StepRequest],
-        context: grpc.ServicerContext,
-    ) -> Iterator[release_pb2.StepResponse]:
-        """Answer steps in the order in which they arrive."""
-        for request in request_iterator:
-            run_id, answer = request.run_id, self.Step(request, context)
-            request.Clear()  # gRPC and this loop hold both for as long as the stream is idle
-            yield answer
-            answer.Clear()
-            prepare_step(self._service, run_id)
+        return answer.result()
 
     def CloseRun(
         self, request: run_pb2.CloseRunRequest, context: grpc.ServicerContext

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeAlias, cast, final
 
 import grpc
+from google.protobuf.message import Message
 from grpc_health.v1 import health_pb2
 
 from curator.errors import CuratorError, MalformedRequest, NotPermitted
@@ -113,6 +114,7 @@ class Shield(grpc.ServerInterceptor):  # type: ignore[type-arg]
                 for answer in answers(handler, method, messages, raw, context):
                     with self._bounds.patience.waiting(context, seconds_for(_size(answer))):
                         yield answer
+                    del answer  # not kept while the next message is waited for
 
         return guarded
 
@@ -215,7 +217,7 @@ class Shield(grpc.ServerInterceptor):  # type: ignore[type-arg]
 
 def _size(answer: Any) -> int:
     """Return the bytes of an answer; one that is encoded already is not encoded to be counted."""
-    return len(answer) if isinstance(answer, bytes) else int(answer.ByteSize())
+    return int(answer.ByteSize()) if isinstance(answer, Message) else len(answer)
 
 
 def _answering_at_once(handler: Handler | None) -> Handler | None:

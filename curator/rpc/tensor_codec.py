@@ -17,9 +17,14 @@ _FEATURE_DIMENSIONS = 2
 
 
 def decode_features(
-    message: release_pb2.StepRequest, max_samples: int
+    message: release_pb2.StepRequest, max_samples: int, beside: memoryview | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Decode features of public images, and give every row the label 0.
+
+    Args:
+        message: As received.
+        max_samples: Most rows of one step.
+        beside: Bytes of the features, if they are not in the message.
 
     Returns:
         float32 [rows, features], and int64 [rows].
@@ -38,20 +43,26 @@ def decode_features(
     if len(shape) != _FEATURE_DIMENSIONS or 0 in shape or shape[0] > max_samples:
         msg = f"features must have shape (rows, features) with 1 to {max_samples} rows"
         raise MalformedRequest(msg, "features")
-    features = _from_bytes("features", tensor, np.dtype("<f4"))
+    features = _from_bytes("features", tensor, np.dtype("<f4"), beside)
     if not bool(np.isfinite(features).all()):
         msg = "features must be finite"
         raise MalformedRequest(msg, "features")
     return features, np.zeros(len(features), dtype=np.int64)
 
 
-def decode_images(tensor: tensor_pb2.Tensor, facts: DatasetFacts, max_samples: int) -> np.ndarray:
+def decode_images(
+    tensor: tensor_pb2.Tensor,
+    facts: DatasetFacts,
+    max_samples: int,
+    beside: memoryview | None = None,
+) -> np.ndarray:
     """Decode images.
 
     Args:
         tensor: As received.
         facts: The data set's public facts.
         max_samples: Most rows of one step.
+        beside: Bytes of the images, if they are not in the message.
 
     Returns:
         float32 [rows, channels, height, width].
@@ -69,7 +80,7 @@ def decode_images(tensor: tensor_pb2.Tensor, facts: DatasetFacts, max_samples: i
     if not 1 <= tensor.shape[0] <= max_samples:
         msg = f"images must have 1 to {max_samples} rows"
         raise MalformedRequest(msg, "images")
-    images = _from_bytes("images", tensor, np.dtype("<f4"))
+    images = _from_bytes("images", tensor, np.dtype("<f4"), beside)
     # a comparison with NaN is false, so NaN and infinity are refused here too
     if not (images.min() >= VALUE_MIN and images.max() <= VALUE_MAX):
         msg = f"images must be finite and in [{VALUE_MIN:g}, {VALUE_MAX:g}]"
@@ -104,14 +115,21 @@ def decode_labels(tensor: tensor_pb2.Tensor, rows: int, num_classes: int) -> np.
     return labels
 
 
-def _from_bytes(name: str, tensor: tensor_pb2.Tensor, dtype: np.dtype) -> np.ndarray:
+def _from_bytes(
+    name: str, tensor: tensor_pb2.Tensor, dtype: np.dtype, beside: memoryview | None = None
+) -> np.ndarray:
     """Read a writable array.
 
     Raises:
         MalformedRequest: If the number of bytes does not fit the shape.
     """
     data, shape = tensor.data, tuple(tensor.shape)  # each reading of the field is a copy
-    if len(data) != math.prod(shape) * dtype.itemsize:
+    if beside is not None and data:
+        msg = f"{name} come in the message or beside it, not both"
+        raise MalformedRequest(msg, name)
+    if len(beside or data) != math.prod(shape) * dtype.itemsize:
         msg = f"{name} must have as many bytes as its shape and type say"
         raise MalformedRequest(msg, name)
+    if beside is not None:
+        return np.frombuffer(beside, dtype=dtype).reshape(shape)
     return np.frombuffer(data, dtype=dtype).reshape(shape).copy()

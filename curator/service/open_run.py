@@ -141,7 +141,8 @@ def _begun(runs: Runs, opening: RunOpening, *, makes_release: bool) -> LiveRun:
     live = make_live(runs, runs.ledger.open_run(opening, runs.holder))
     live.lock.acquire()
     if makes_release:
-        runs.setups.begin(live)  # first: whoever finds the run knows not to wait for its lock
+        # first: whoever finds the run knows not to wait for its lock
+        runs.setups.begin(live, runs.monotonic())
     runs.live[live.run_id] = live
     return live
 

@@ -59,6 +59,7 @@ class Scene:
         self.clock = FakeClock()
         self.clock.now = datetime.now(UTC) - timedelta(days=6)
         self.ledger = MemoryLedger(self.clock)
+        self.making: dict[str, float] = {}  # seconds, by run
         empty = service(self.ledger, holder=HOLDER)
         self.service = replace(empty, runs=replace(empty.runs, datasets=ServedDatasets()))
         for name in names:
@@ -71,6 +72,7 @@ class Scene:
             telemetry=self.service.telemetry,
             is_ready=lambda: True,
             solver=solver,
+            making=lambda: self.making,
         )
         return create_app(shown, planner(self.service), tokens, signer)
 

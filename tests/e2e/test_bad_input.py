@@ -17,6 +17,7 @@ import analyst
 from analyst.errors import AnalystError, CuratorUnreachable, RequestRefused
 from curator.cli import ExitCode
 from tests.e2e.conftest import (
+    OVER_BOTH_WIRES,
     SINKHORN,
     Local,
     Process,
@@ -45,6 +46,7 @@ def image(value: float) -> torch.Tensor:
 LABELS = torch.arange(12) % 10
 
 
+@OVER_BOTH_WIRES
 @pytest.mark.parametrize(
     ("images", "labels"),
     [
@@ -78,6 +80,7 @@ def test_a_bad_batch(
         assert run.next_step == 2
 
 
+@OVER_BOTH_WIRES
 def test_a_step_out_of_order_and_an_unknown_run(local: Local) -> None:
     with local.connect() as barrier:
         run = barrier.open_run("digits", "dp-sinkhorn", SINKHORN, num_steps=5)

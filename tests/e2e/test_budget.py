@@ -8,11 +8,12 @@ import torch
 
 from analyst.errors import BudgetExhausted, RunClosed
 from protos.weir.v1 import run_pb2, service_pb2_grpc
-from tests.e2e.conftest import EMBEDDING, SINKHORN, Local, batch, token
+from tests.e2e.conftest import EMBEDDING, OVER_BOTH_WIRES, SINKHORN, Local, batch, token
 
 pytestmark = pytest.mark.e2e
 
 
+@OVER_BOTH_WIRES
 def test_the_last_step_is_answered_and_the_next_refused_for_everyone(local: Local) -> None:
     with local.connect("alice") as alice, local.connect("bob") as bob:
         plan = alice.plan("digits", "dp-sinkhorn", SINKHORN | {"noise_multiplier": 0.6})
@@ -68,6 +69,7 @@ def test_the_refusal_s_status_and_reason_on_the_wire(local: Local) -> None:
             assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
+@OVER_BOTH_WIRES
 def test_two_methods_of_opposite_kind_share_one_ledger(local: Local) -> None:
     with local.connect() as barrier:
         images, labels = batch()

@@ -13,7 +13,7 @@ import pytest
 from analyst.client.channel import Connection
 from analyst.errors import CredentialsError, CuratorUnreachable, RequestRefused
 from curator.rpc.call_limits import CALLS_PER_CALLER
-from tests.e2e.conftest import SINKHORN, Local, batch, token
+from tests.e2e.conftest import OVER_BOTH_WIRES, SINKHORN, Local, batch, token
 
 pytestmark = pytest.mark.e2e
 
@@ -52,6 +52,7 @@ def test_health_checks_that_never_send_a_message_hold_nothing(local: Local) -> N
         assert calls[0].result(30) == b"\x08\x01"  # SERVING
 
 
+@OVER_BOTH_WIRES
 def test_revoking_ends_an_open_stream(local: Local) -> None:
     with local.connect("alice") as barrier:
         run = barrier.open_run("digits", "dp-sinkhorn", SINKHORN, num_steps=5)
@@ -79,6 +80,7 @@ def test_idle_streams_of_one_analyst_leave_room_for_others(local: Local) -> None
             call.cancel()
 
 
+@OVER_BOTH_WIRES
 def test_a_curator_that_never_answers_is_reported(
     local: Local, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,9 +12,9 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from analyst.errors import CuratorUnreachable
-from tests.e2e.conftest import SINKHORN, Process, batch, digits_folder
+from tests.e2e.conftest import OVER_BOTH_WIRES, SINKHORN, Process, batch, digits_folder
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, OVER_BOTH_WIRES]
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 LESS_THAN_A_PAGE = 4096  # with its header in the log of writes

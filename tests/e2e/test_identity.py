@@ -44,11 +44,11 @@ def connect(doors: Doors, name: str) -> Barrier:
 
 
 def unary(stub: WeirServiceStub, who: tuple[tuple[str, str], ...], run_id: str) -> Any:
-    return stub.Step(encode_step(run_id, 1, *batch()), metadata=who, timeout=20)
+    return stub.Step(encode_step(run_id, 1, *batch()).whole(), metadata=who, timeout=20)
 
 
 def stream(stub: WeirServiceStub, who: tuple[tuple[str, str], ...], run_id: str) -> Any:
-    requests = iter([encode_step(run_id, 1, *batch())])
+    requests = iter([encode_step(run_id, 1, *batch()).whole()])
     return list(stub.StreamSteps(requests, metadata=who, timeout=20))
 
 

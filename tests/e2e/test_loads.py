@@ -24,7 +24,15 @@ from curator.rpc import messages
 from curator.rpc.call_limits import CALLS_PER_CALLER, LARGEST_MESSAGE, OpenCalls
 from curator.service.caller import Caller
 from protos.weir.v1 import release_pb2
-from tests.e2e.conftest import EMBEDDING, SINKHORN, Local, batch, digits_folder, token
+from tests.e2e.conftest import (
+    EMBEDDING,
+    OVER_BOTH_WIRES,
+    SINKHORN,
+    Local,
+    batch,
+    digits_folder,
+    token,
+)
 from tests.e2e.test_doors import RAW, channel
 from tests.load.harness import Target
 from tests.load.http2 import Connection, message
@@ -146,6 +154,7 @@ def test_a_message_that_unpacks_to_more_is_as_large_as_that(local: Local) -> Non
         assert call.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
+@OVER_BOTH_WIRES
 def test_a_large_step_in_pieces_gets_the_same_bytes(local: Local) -> None:
     with local.connect() as barrier:
         run = barrier.open_run("digits", "mean-embedding", EMBEDDING, num_steps=3)
@@ -191,8 +200,12 @@ def test_requests_that_never_end_hold_no_more_than_their_room(local: Local) -> N
 
 @contextmanager
 def never_reading(local: Local) -> Iterator[Connection]:
-    ports = {"grpc_port": local.curator.rpc.port, "rest_port": local.curator.rest.port}
-    connection = Connection(Target(root=local.folder.root, **ports), "alice")
+    target = Target(
+        root=local.folder.root,
+        grpc_port=local.curator.rpc.port,
+        rest_port=local.curator.rest.port,
+    )
+    connection = Connection(target, "alice")
     try:
         yield connection
     finally:
@@ -220,7 +233,8 @@ def large_step(local: Local) -> tuple[str, bytes, tuple[torch.Tensor, torch.Tens
     images = batch(4000)
     with local.connect() as barrier:
         run = barrier.open_run("digits", "mean-embedding", EMBEDDING, num_steps=3)
-    return run.run_id, message(encode_step(run.run_id, 1, *images).SerializeToString()), images
+    request = encode_step(run.run_id, 1, *images).whole()
+    return run.run_id, message(request.SerializeToString()), images
 
 
 @pytest.mark.parametrize("method", ["Step", "StreamSteps"])

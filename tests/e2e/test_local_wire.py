@@ -13,7 +13,7 @@ import stat
 import struct
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +23,16 @@ import pytest
 import analyst
 from analyst.client.codec import encode_step
 from analyst.client.local_steps import LocalSteps
+from analyst.client.stream import Asked
 from analyst.errors import CuratorUnreachable, StepsOverGrpc
 from curator.config import CuratorConfig, GrpcSection, RestSection
 from curator.identity.listen import PortUnavailable
 from curator.process.bootstrap import create_curator
-from curator.rpc import local_server, shield
+from curator.rpc import local_call, local_server, messages, shield
 from curator.rpc.call_limits import CALLS_PER_CALLER, LARGEST_MESSAGE
 from protos.weir.v1 import local_pb2, refusal_pb2, release_pb2, service_pb2_grpc
 from tests.e2e.conftest import (
+    EMBEDDING,
     SINKHORN,
     Local,
     batch,
@@ -44,7 +46,8 @@ from tests.e2e.conftest import (
 pytestmark = [pytest.mark.e2e, pytest.mark.parametrize("wire", ["local"])]
 
 HEADER = struct.Struct(">BI")
-CALL, STEP, END = 1, 2, 3
+LENGTH = struct.Struct(">I")
+CALL, STEP, END, ROWS = 1, 2, 3, 4
 
 
 @contextmanager
@@ -80,7 +83,14 @@ def refusal(end: local_pb2.LocalEnd) -> refusal_pb2.Refusal:
 
 
 def step_of(run_id: str, step: int = 1) -> release_pb2.StepRequest:
-    return encode_step(run_id, step, *batch())
+    return encode_step(run_id, step, *batch()).whole()
+
+
+def rows_of(asked: Asked, rows: bytes | None = None) -> bytes:
+    """Return the frame of a step whose images come beside its message."""
+    message = asked.message.SerializeToString()
+    beside = asked.rows if rows is None else rows
+    return frame(ROWS, beside + message + LENGTH.pack(len(message)))
 
 
 def entries(local: Local) -> int:
@@ -173,6 +183,11 @@ BAD_FRAMES: dict[str, bytes] = {
     "the largest length": HEADER.pack(STEP, 0xFFFFFFFF) + b"x" * 1000,
     "no message": frame(STEP, b"\xff" * 7),
     "text that is none": frame(STEP, b"\x0a\x02\xff\xfe"),
+    "rows without a length": frame(ROWS, b"\0\0\0"),
+    "rows without a message": frame(ROWS, LENGTH.pack(1)),
+    "rows with half of a message": frame(ROWS, b"x" * 100 + LENGTH.pack(101)),
+    "rows with the largest message": frame(ROWS, b"x" * 100 + LENGTH.pack(0xFFFFFFFF)),
+    "rows beside no message": frame(ROWS, b"x" * 100 + b"\xff" * 7 + LENGTH.pack(7)),
 }
 
 
@@ -196,11 +211,79 @@ def test_a_bad_frame_ends_the_call_in_constant_words_and_changes_nothing(
         assert run.gradient(*batch()).shape == batch()[0].shape
 
 
+def beside_nothing(asked: Asked) -> None:
+    asked.message.ClearField("images")
+
+
+def beside_themselves(asked: Asked) -> None:
+    asked.message.images.data = asked.rows
+
+
+def beside_a_piece(asked: Asked) -> None:
+    asked.message.Clear()
+    asked.message.part.data, asked.message.part.total_bytes = b"x", 1
+
+
+def beside_another_size(asked: Asked) -> None:
+    asked.message.images.shape[0] += 1
+
+
+@pytest.mark.parametrize(
+    "change", [beside_nothing, beside_themselves, beside_a_piece, beside_another_size]
+)
+def test_rows_that_do_not_fit_their_message_are_refused(
+    local: Local, change: Callable[[Asked], None]
+) -> None:
+    with local.connect() as barrier:
+        run = barrier.open_run("digits", "dp-sinkhorn", SINKHORN, num_steps=3)
+        before = entries(local)
+        asked = encode_step(run.run_id, 1, *batch())
+        change(asked)
+        with opened(local) as connection:
+            connection.sendall(call_of(local) + rows_of(asked))
+            assert refusal(ending(connection)).reason in {"MALFORMED_REQUEST", "UNKNOWN_RUN"}
+        assert entries(local) == before
+        assert run.gradient(*batch()).shape == batch()[0].shape
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1.0001])
+def test_images_beside_their_message_are_checked(local: Local, value: float) -> None:
+    with local.connect() as barrier:
+        run = barrier.open_run("digits", "dp-sinkhorn", SINKHORN, num_steps=3)
+        asked = encode_step(run.run_id, 1, *batch())
+        last = struct.pack("<f", value)
+        with opened(local) as connection:
+            connection.sendall(call_of(local) + rows_of(asked, asked.rows[:-4] + last))
+            assert "must be finite and in" in refusal(ending(connection)).detail
+
+
+def test_an_answer_comes_as_it_was_asked_for_and_is_the_same(local: Local) -> None:
+    with local.connect() as barrier:
+        run = barrier.open_run("digits", "dp-sinkhorn", SINKHORN, num_steps=3)
+    asked = encode_step(run.run_id, 1, *batch())
+    with opened(local) as connection:
+        connection.sendall(call_of(local) + rows_of(asked))
+        kind, length = HEADER.unpack(connection.recv(HEADER.size, socket.MSG_WAITALL))
+        beside = connection.recv(length, socket.MSG_WAITALL)
+        assert kind == ROWS
+        connection.sendall(frame(STEP, asked.whole().SerializeToString()))
+        kind, length = HEADER.unpack(connection.recv(HEADER.size, socket.MSG_WAITALL))
+        whole = release_pb2.StepResponse.FromString(connection.recv(length, socket.MSG_WAITALL))
+        assert kind == STEP
+    place = len(beside) - LENGTH.size - LENGTH.unpack(beside[-LENGTH.size :])[0]
+    parted = release_pb2.StepResponse.FromString(beside[place : -LENGTH.size])
+    numbers = b"".join(block.values.data for block in whole.gradient)
+    assert numbers == beside[:place]
+    for block in whole.gradient:
+        block.values.ClearField("data")
+    assert whole == parted
+
+
 def test_a_frame_that_breaks_off_changes_nothing(local: Local) -> None:
     with local.connect() as barrier:
         run = barrier.open_run("digits", "dp-sinkhorn", SINKHORN, num_steps=3)
         before = entries(local)
-        whole = frame(STEP, step_of(run.run_id).SerializeToString())
+        whole = rows_of(encode_step(run.run_id, 1, *batch()))
         for length in (1, HEADER.size, len(whole) - 1):
             with opened(local) as connection:
                 connection.sendall(call_of(local) + whole[:length])
@@ -226,10 +309,7 @@ def test_one_caller_has_so_many_calls_open_over_both_wires(local: Local) -> None
             one.settimeout(20)
             one.connect(f"{local.curator.rpc.unix_socket}.steps")
             one.sendall(call_of(local))
-        refused: list[socket.socket] = []
-        until = time.monotonic() + 20
-        while len(refused) < 3 and time.monotonic() < until:
-            refused = [one for one in sockets if peeked(one)]
+        refused = seen(sockets, 3)
         assert [refusal(ending(one)).reason for one in refused] == ["TOO_MANY_CALLS"] * 3
         with local.connect("bob") as barrier:
             assert barrier.budget("digits").spent == 0
@@ -237,6 +317,75 @@ def test_one_caller_has_so_many_calls_open_over_both_wires(local: Local) -> None
     finally:
         for one in sockets:
             one.close()
+
+
+def test_requests_that_never_end_hold_no_more_than_their_room(local: Local) -> None:
+    """As over gRPC: the second that finds no room is refused, not kept."""
+    piece = release_pb2.Part(data=b"a", total_bytes=64 << 20)
+    sent = frame(STEP, release_pb2.StepRequest(part=piece).SerializeToString())
+    with local.connect("bob") as bob, ExitStack() as held:
+        ways = [held.enter_context(opened(local)) for _ in range(12)]
+        for one in ways:
+            one.sendall(call_of(local) + sent)
+        over = seen(ways, 11)
+        assert [refusal(ending(one)).reason for one in over] == ["TOO_MANY_BYTES"] * 11
+        run = bob.open_run("digits", "dp-sinkhorn", SINKHORN, num_steps=2)
+        run.gradient(*batch())
+
+
+def large_step(local: Local) -> tuple[str, bytes]:
+    """Open a run; return it with the frame of its first step, whose answer has a megabyte."""
+    with local.connect() as barrier:
+        run = barrier.open_run("digits", "mean-embedding", EMBEDDING, num_steps=3)
+    return run.run_id, rows_of(encode_step(run.run_id, 1, *batch(4000)))
+
+
+def test_an_answer_that_nobody_takes_holds_its_call(
+    local: Local, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_call, "_BUFFER", 1 << 14)  # less than an answer
+    _, step = large_step(local)
+    with local.connect("bob") as bob, ExitStack() as held:
+        ways = [held.enter_context(opened(local)) for _ in range(CALLS_PER_CALLER)]
+        for one in ways:
+            one.sendall(call_of(local) + step)
+        assert len(seen(ways, CALLS_PER_CALLER)) == CALLS_PER_CALLER  # answered, and not taken
+        with opened(local) as another:
+            another.sendall(call_of(local))
+            assert refusal(ending(another)).reason == "TOO_MANY_CALLS"
+        assert bob.budget("digits").spent > 0
+
+
+def test_an_answer_has_a_time_in_which_it_is_taken(
+    local: Local, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_call, "_BUFFER", 1 << 14)  # less than an answer
+    monkeypatch.setattr(messages, "PAUSE_SECONDS", 0.5)
+    monkeypatch.setattr(messages, "SLOWEST", 1 << 30)
+    run_id, step = large_step(local)
+    with opened(local) as greedy, local.connect() as barrier:
+        greedy.sendall(call_of(local) + step)
+        calls = local.curator.rpc.patience._waits
+        assert seen([greedy], 1) == [greedy]
+        until = time.monotonic() + 20
+        while calls and time.monotonic() < until:  # until it is ended
+            time.sleep(0.05)
+        assert not calls
+        run = barrier.resume_run(run_id)
+        assert run.next_step == 2  # charged
+        run.next_step = 1
+        run.gradient(*batch(4000))  # and the same step has its answer still
+        assert barrier.resume_run(run_id).next_step == 2
+
+
+def seen(ways: list[socket.socket], number: int) -> list[socket.socket]:
+    """Return those on which there is something to read, when they are so many, or after a while."""
+    found: list[socket.socket] = []
+    until = time.monotonic() + 20
+    while len(found) < number and time.monotonic() < until:
+        found = [one for one in ways if peeked(one)]
+        time.sleep(0.01)
+    return found
 
 
 def peeked(one: socket.socket) -> bool:

@@ -57,7 +57,7 @@ def test_a_budget_and_a_field(local: Local) -> None:
         assert float(violation.quota_dimensions["asked"]) > 10
         run = barrier.open_run("digits", "dp-sinkhorn", SINKHORN, num_steps=2)
         images, labels = batch()
-        step = encode_step(run.run_id, 1, images, labels + 1)
+        step = encode_step(run.run_id, 1, images, labels + 1).whole()
         packed = details(stub.Step, step, metadata=metadata, timeout=30)
         (field,) = find(packed, BadRequest).field_violations
         assert (field.field, field.description) == ("labels", "labels must be in 0 to 9")

@@ -23,6 +23,7 @@ from struct import Struct
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError
 
 import analyst
 from analyst.client.local_steps import StepsEnded
@@ -47,6 +48,7 @@ FORBIDDEN = {grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN, grpc.StatusCode.
 SILENT = {grpc.StatusCode.RESOURCE_EXHAUSTED}  # gRPC's own: the message is too large
 CHANGING = {"OpenRun", "CloseRun", "Step", "StreamSteps", "ResumeRun"}
 HEADER = Struct(">BI")
+LENGTH = Struct(">I")
 MOST_ENTRIES = 5  # that one answered request can write
 
 
@@ -121,16 +123,35 @@ class Fuzz:
         yield from call(iter(messages), metadata=self._metadata, timeout=60)
 
     def _broken(self, messages: list[bytes]) -> bytes:
-        """Return frames, one in ten of them with another kind or another length."""
+        """Return frames, half of them with rows; of ten one has another kind or another length."""
         chance, sent = self._frames, b""
-        for data in messages:
-            kind, length = int(local_pb2.LOCAL_FRAME_STEP), len(data)
+        for message in messages:
+            kind, data = int(local_pb2.LOCAL_FRAME_STEP), message
+            if chance.random() < 0.5:
+                kind, data = int(local_pb2.LOCAL_FRAME_ROWS), self._parted(message)
+            length = len(data)
             if chance.random() < 0.1:
                 kind = chance.choice((0, 1, 3, 77, 255))
             if chance.random() < 0.1:
                 length = chance.choice((length + 1, max(0, length - 1), 0xFFFFFFFF, 0))
             sent += HEADER.pack(kind, length) + data
         return sent
+
+    def _parted(self, encoded: bytes) -> bytes:
+        """Return a message with its images beside it, one in ten with other bytes or a lie."""
+        chance, rows = self._frames, b""
+        with suppress(DecodeError):
+            message = release_pb2.StepRequest.FromString(encoded)
+            place = message.features if message.HasField("features") else message.images
+            rows = place.data
+            place.data = b""
+            encoded = message.SerializeToString()
+        if chance.random() < 0.1:
+            rows = chance.choice((b"", rows[1:], rows + b"x", chance.randbytes(len(rows))))
+        length = len(encoded)
+        if chance.random() < 0.1:
+            length = chance.choice((0, length + 1, len(rows) + length, 0xFFFFFFFF))
+        return rows + encoded + LENGTH.pack(length)
 
     def _judge(self, method: str, messages: list[bytes], error: Any) -> None:
         code = error.code()
@@ -183,6 +204,10 @@ def over_the_socket(path: Path, authorization: str, sent: bytes) -> Iterator[byt
         del said[: HEADER.size + length]
         if kind == local_pb2.LOCAL_FRAME_STEP:
             yield data
+            continue
+        if kind == local_pb2.LOCAL_FRAME_ROWS:
+            place = length - LENGTH.size
+            yield data[place - LENGTH.unpack_from(data, place)[0] : place]
             continue
         end = local_pb2.LocalEnd.FromString(data)
         if end.code:

@@ -90,9 +90,10 @@ class Mutator:
                 )
             case "Step" | "StreamSteps" if chance.random() < 0.2:
                 features = batch(chance.choice((1, 12)))[0].flatten(1)
-                return encode_feature_step(run_id, 2, features, chance.randbytes(300))
+                return encode_feature_step(run_id, 2, features, chance.randbytes(300)).whole()
             case "Step" | "StreamSteps":
-                return encode_step(run_id, chance.choice((2, 9)), *batch(chance.choice((1, 12))))
+                images = batch(chance.choice((1, 12)))
+                return encode_step(run_id, chance.choice((2, 9)), *images).whole()
             case "ResumeRun" | "DownloadRelease":
                 return METHODS[method](run_id=chance.choice((*self._run_ids, *TEXTS)))
             case "CloseRun":  # its runs are needed

@@ -40,6 +40,7 @@ from tests.e2e.conftest import (
     batch,
     credentials,
     digits_folder,
+    socket_of,
     start_curator,
 )
 
@@ -62,17 +63,17 @@ class Target:
     root: Path
     grpc_port: int
     rest_port: int
+    wire: str = "grpc"
 
     @property
     def attackers(self) -> tuple[str, ...]:
         return tuple(f"mallory{number}" for number in range(ATTACKERS))
 
     def connect(self, name: str) -> Barrier:
-        return analyst.connect(
-            f"localhost:{self.grpc_port}",
-            credentials=credentials(CuratorFolder(self.root), name),
-            patience=600.0,
-        )
+        folder, target = CuratorFolder(self.root), f"localhost:{self.grpc_port}"
+        if self.wire == "local":
+            target = f"local:{socket_of(folder)}"
+        return analyst.connect(target, credentials=credentials(folder, name), patience=600.0)
 
     def metadata(self, name: str) -> tuple[tuple[str, str], ...]:
         content = json.loads(credentials(CuratorFolder(self.root), name).read_text())
@@ -183,21 +184,28 @@ class _Watch:
                 self.peak = max(self.peak, resident_mib(self._process.process.pid))
 
 
-def measure(attack: Attack, *, alone: float, loaded: float) -> dict[str, Any]:
+def measure(attack: Attack, *, alone: float, loaded: float, wire: str = "grpc") -> dict[str, Any]:
     """Return what an honest analyst, the memory and the health look like without and with a load.
 
     Args:
         attack: The load.
         alone: Seconds without it.
         loaded: Seconds with it.
+        wire: How steps go, the honest analyst's and those that a load sends as any client does.
     """
     spawn = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory(prefix="weir-load-") as root:
         folder = digits_folder(Path(root) / "curator")
         for number in range(ATTACKERS):
             folder.add_analyst(f"mallory{number}")
-        process = start_curator(folder, Path(root) / "log")
-        target = Target(root=folder.root, grpc_port=process.grpc_port, rest_port=process.rest_port)
+        unix_socket = ("--grpc-unix-socket", str(socket_of(folder)))
+        process = start_curator(folder, Path(root) / "log", *unix_socket)
+        target = Target(
+            root=folder.root,
+            grpc_port=process.grpc_port,
+            rest_port=process.rest_port,
+            wire=wire,
+        )
         ours, theirs = spawn.Pipe()
         goes_on = spawn.Value("d", 1.0)
         latest = time.monotonic() + alone + loaded + _SLACK_SECONDS
@@ -280,8 +288,9 @@ def main(attack: Attack, words: str | None) -> int:
     parser = argparse.ArgumentParser(description=words)
     parser.add_argument("--alone", type=float, default=20.0, help="seconds without the load")
     parser.add_argument("--loaded", type=float, default=30.0, help="seconds with it")
+    parser.add_argument("--wire", choices=["grpc", "local"], default="grpc")
     arguments = parser.parse_args()
-    report = measure(attack, alone=arguments.alone, loaded=arguments.loaded)
+    report = measure(attack, alone=arguments.alone, loaded=arguments.loaded, wire=arguments.wire)
     sys.stdout.write(json.dumps(report) + "\n")
     withstood = (
         report["alive"]

@@ -24,7 +24,7 @@ _HEAVY: Final = CHEAP_SINKHORN | {"num_samples": 800, "num_debias": 200}
 
 def _steps(run_id: str, first: int, until: float) -> Iterator[bytes]:
     images, labels = batch(_ROWS)
-    request = encode_step(run_id, first, images, labels)
+    request = encode_step(run_id, first, images, labels).whole()
     while time.monotonic() < until:
         yield request.SerializeToString()
         request.step += 1

@@ -15,7 +15,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aprotos/weir/v1/local.proto\x12\x07weir.v1\"\"\n\tLocalCall\x12\x15\n\rauthorization\x18\x01 \x01(\t\"\x8a\x01\n\x08LocalEnd\x12\x0c\n\x04\x63ode\x18\x01 \x01(\r\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x31\n\x08metadata\x18\x03 \x03(\x0b\x32\x1f.weir.v1.LocalEnd.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01*j\n\nLocalFrame\x12\x1b\n\x17LOCAL_FRAME_UNSPECIFIED\x10\x00\x12\x14\n\x10LOCAL_FRAME_CALL\x10\x01\x12\x14\n\x10LOCAL_FRAME_STEP\x10\x02\x12\x13\n\x0fLOCAL_FRAME_END\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aprotos/weir/v1/local.proto\x12\x07weir.v1\"\"\n\tLocalCall\x12\x15\n\rauthorization\x18\x01 \x01(\t\"\x8a\x01\n\x08LocalEnd\x12\x0c\n\x04\x63ode\x18\x01 \x01(\r\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x31\n\x08metadata\x18\x03 \x03(\x0b\x32\x1f.weir.v1.LocalEnd.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01*\x80\x01\n\nLocalFrame\x12\x1b\n\x17LOCAL_FRAME_UNSPECIFIED\x10\x00\x12\x14\n\x10LOCAL_FRAME_CALL\x10\x01\x12\x14\n\x10LOCAL_FRAME_STEP\x10\x02\x12\x13\n\x0fLOCAL_FRAME_END\x10\x03\x12\x14\n\x10LOCAL_FRAME_ROWS\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -24,8 +24,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_LOCALEND_METADATAENTRY']._loaded_options = None
   _globals['_LOCALEND_METADATAENTRY']._serialized_options = b'8\001'
-  _globals['_LOCALFRAME']._serialized_start=216
-  _globals['_LOCALFRAME']._serialized_end=322
+  _globals['_LOCALFRAME']._serialized_start=217
+  _globals['_LOCALFRAME']._serialized_end=345
   _globals['_LOCALCALL']._serialized_start=39
   _globals['_LOCALCALL']._serialized_end=73
   _globals['_LOCALEND']._serialized_start=76

@@ -29,18 +29,25 @@ class _LocalFrameEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LocalFrame
     LOCAL_FRAME_CALL: _LocalFrame.ValueType  # 1
     LOCAL_FRAME_STEP: _LocalFrame.ValueType  # 2
     LOCAL_FRAME_END: _LocalFrame.ValueType  # 3
+    LOCAL_FRAME_ROWS: _LocalFrame.ValueType  # 4
 
 class LocalFrame(_LocalFrame, metaclass=_LocalFrameEnumTypeWrapper):
     """Steps of StreamSteps over a Unix socket of their own, without gRPC. One connection is one call.
     Each frame is its kind (1 byte), the number of bytes that follow (4 bytes, big-endian), and one
     encoded message: the caller sends one LocalCall, then StepRequests; the curator sends
     StepResponses, then one LocalEnd, and closes the connection.
+
+    In a frame of kind ROWS a message has company, which protobuf would copy several times: first the
+    bytes of its tensors, then the message, then the message's length (4 bytes, big-endian). The
+    tensors are the images of a StepRequest, or its features, and the values of all blocks of a
+    StepResponse, one after the other; their `data` is empty. Answers come as they were asked for.
     """
 
 LOCAL_FRAME_UNSPECIFIED: LocalFrame.ValueType  # 0
 LOCAL_FRAME_CALL: LocalFrame.ValueType  # 1
 LOCAL_FRAME_STEP: LocalFrame.ValueType  # 2
 LOCAL_FRAME_END: LocalFrame.ValueType  # 3
+LOCAL_FRAME_ROWS: LocalFrame.ValueType  # 4
 Global___LocalFrame: _TypeAlias = LocalFrame  # noqa: Y015
 
 @_typing.final

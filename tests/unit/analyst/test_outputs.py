@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import re
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 import torch
 from PIL import Image
 
+from analyst.training import progress as progress_module
 from analyst.training.grid import BORDER, make_grid, save_grid, to_pixels
 from analyst.training.progress import Position, Progress, describe, format_seconds
 from analyst.training.run_files import MetricsFile
@@ -110,6 +113,34 @@ def test_a_quiet_progress_writes_problems_only() -> None:
     assert not stream.getvalue()
     progress.warn("a step was lost")
     assert stream.getvalue() == "a step was lost\n"
+
+
+class Lines(io.StringIO):
+    """A stream that tells when something was written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = threading.Event()
+
+    def write(self, text: str) -> int:
+        self.written.set()
+        return super().write(text)
+
+
+def test_what_tells_nothing_of_itself_is_waited_for_in_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(progress_module, "_FIRST_WAIT_S", 0.01)
+    moments = itertools.chain([100.0, 183.0], itertools.repeat(500.0))
+    stream = Lines()
+    with Progress(stream, clock=lambda: next(moments)).waiting("the release"):
+        assert stream.written.wait(20)
+    assert stream.getvalue().startswith("the release: 1:23 so far\n")
+    said = stream.getvalue()
+    with Progress(stream, quiet=True).waiting("the release"):
+        stream.written.clear()
+        assert not stream.written.wait(0.05)
+    assert stream.getvalue() == said
 
 
 def test_progress_in_a_log_is_rare_and_the_last_step_is_written() -> None:

@@ -15,11 +15,13 @@ import pytest
 
 from analyst.client.local_steps import LocalSteps, StepsEnded
 from analyst.client.refusals import to_exception
+from analyst.client.stream import Asked
 from analyst.errors import CuratorUnreachable, ProtocolError, StepConflict
-from protos.weir.v1 import local_pb2, refusal_pb2, release_pb2
+from protos.weir.v1 import local_pb2, refusal_pb2, release_pb2, tensor_pb2
 
 HEADER = Struct(">BI")
-CALL, STEP, END = 1, 2, 3
+LENGTH = Struct(">I")
+CALL, STEP, END, ROWS = 1, 2, 3, 4
 
 
 def exactly(connection: socket.socket, number: int) -> bytes:
@@ -70,10 +72,18 @@ def played(tmp_path: Path) -> Iterator[Played]:
         yield played
 
 
-def request(step: int, size: int = 10) -> release_pb2.StepRequest:
-    made = release_pb2.StepRequest(run_id="r", step=step)
-    made.images.data = bytes(size)
-    return made
+def request(step: int, size: int = 10) -> Asked:
+    message = release_pb2.StepRequest(run_id="r", step=step, images=tensor_pb2.Tensor(shape=[size]))
+    return Asked(message=message, rows=bytes(size))
+
+
+def rows(numbers: bytes, message: bytes) -> bytes:
+    return numbers + message + LENGTH.pack(len(message))
+
+
+def parted(data: bytes) -> tuple[bytes, bytes]:
+    place = len(data) - LENGTH.size - LENGTH.unpack(data[-LENGTH.size :])[0]
+    return data[:place], data[place : -LENGTH.size]
 
 
 def test_one_request_is_on_its_way_at_a_time(played: Played) -> None:
@@ -83,20 +93,24 @@ def test_one_request_is_on_its_way_at_a_time(played: Played) -> None:
 
     def answer(connection: socket.socket) -> None:
         for _ in range(3):
-            _, data = played.take(connection)
-            asked = release_pb2.StepRequest.FromString(data)
+            kind, data = played.take(connection)
+            numbers, message = parted(data)
+            assert (kind, numbers) == (ROWS, bytes(large))
+            asked = release_pb2.StepRequest.FromString(message)
+            assert (list(asked.images.shape), asked.images.data) == ([large], b"")
             seen.append(asked.step)
             assert not select.select([connection], [], [], 0.05)[0]
             answered = release_pb2.StepResponse(step=asked.step)
-            answered.gradient.add().values.data = bytes(large)
-            played.say(connection, STEP, answered.SerializeToString())
+            played.say(connection, ROWS, rows(bytes(large), answered.SerializeToString()))
 
     thread = played.answering(answer)
     with closing(LocalSteps(played.path, "Bearer t", 10, 0)) as steps:
         for step in (1, 2, 3):
             steps.send(request(step, large))
         assert steps.num_waiting == 3
-        assert [steps.receive().step for _ in range(3)] == [1, 2, 3]
+        answers = [steps.receive() for _ in range(3)]
+        assert [one.message.step for one in answers] == [1, 2, 3]
+        assert all(bytes(one.numbers or b"") == bytes(large) for one in answers)
         assert steps.num_waiting == 0
     thread.join(10)
     assert seen == [1, 2, 3]
@@ -106,7 +120,9 @@ def test_one_request_is_on_its_way_at_a_time(played: Played) -> None:
 
 
 def test_large_requests_go_in_pieces(played: Played) -> None:
-    whole = request(1, 5000)
+    asked = request(1, 5000)
+    whole = asked.whole()
+    assert whole.images.data == bytes(5000)
     pieces: list[bytes] = []
 
     def answer(connection: socket.socket) -> None:
@@ -118,8 +134,8 @@ def test_large_requests_go_in_pieces(played: Played) -> None:
 
     thread = played.answering(answer)
     with closing(LocalSteps(played.path, "", 10, 1000)) as steps:
-        steps.send(whole)
-        assert steps.receive().step == 1
+        steps.send(asked)
+        assert steps.receive().message.step == 1
     thread.join(10)
     assert b"".join(pieces) == whole.SerializeToString()
     assert max(map(len, pieces)) == 1000
@@ -138,7 +154,13 @@ def test_a_refusal_reads_like_one_of_grpc(played: Played) -> None:
     assert isinstance(to_exception(caught.value, "local:/x"), StepConflict)
 
 
-@pytest.mark.parametrize("said", [(CALL, b""), (77, b""), (STEP, b"\xff" * 7), (END, b"\xff" * 7)])
+@pytest.mark.parametrize(
+    "said",
+    [
+        *((CALL, b""), (77, b""), (STEP, b"\xff" * 7), (END, b"\xff" * 7)),
+        *((ROWS, b""), (ROWS, b"\0\0\0"), (ROWS, LENGTH.pack(1)), (ROWS, rows(b"", b"\xff" * 7))),
+    ],
+)
 def test_what_is_no_answer_is_told_apart(played: Played, said: tuple[int, bytes]) -> None:
     thread = played.answering(lambda one: played.say(one, *said))
     steps = LocalSteps(played.path, "", 10, 0)

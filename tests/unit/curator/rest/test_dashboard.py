@@ -66,6 +66,19 @@ def test_an_analyst_sees_nothing_of_others(
     assert f"{total:.4f}" in text
 
 
+@pytest.mark.parametrize(("who", "sees_bound"), [("alice", False), ("steward", True)])
+def test_a_release_that_is_being_made_shows_time_and_declared_numbers(
+    desk: Desk, who: str, sees_bound: bool
+) -> None:
+    desk.scene.making[desk.open_run] = 83.4
+    text = ask(desk.app, "/", token=desk.token[who]).text
+    assert "its release has been made for 1 min 23 s" in text
+    assert ("with room for 70\N{NO-BREAK SPACE}000" in text) == sees_bound
+    assert "its release" not in ask(desk.app, "/", token=desk.token["bob"]).text
+    desk.scene.making.clear()
+    assert "its release" not in ask(desk.app, "/", token=desk.token[who]).text
+
+
 @pytest.mark.parametrize(
     ("who", "run", "status"),
     [

@@ -124,6 +124,34 @@ def test_an_answer_carries_integers_and_the_grid_exactly() -> None:
     assert np.frombuffer(second.values.data, "<f4").tolist() == [0.25, -0.5]
 
 
+def test_numbers_beside_an_answer_are_those_within() -> None:
+    blocks = (
+        LatticeBlock(integers=torch.tensor([[1, -(2**31)], [2**31 - 1, 0]]), grid=0.5),
+        LatticeBlock(integers=torch.tensor([[2**40]]), grid=1.0),
+        FloatBlock(values=torch.tensor([[0.25, -0.5]]).T),
+    )
+    answer = Answer(step=4, release=Release(blocks=blocks), spent_epsilon=1.0, budget_epsilon=10.0)
+    beside: list[memoryview] = []
+    parted, whole = encode_answer("r", answer, beside), encode_answer("r", answer)
+    assert [bytes(one) for one in beside] == [one.values.data for one in whole.gradient]
+    for block in whole.gradient:
+        block.values.ClearField("data")
+    assert parted == whole
+
+
+def test_images_beside_a_step_are_read_in_place_and_only_once() -> None:
+    message, rows = step(), bytearray(images().data)
+    with pytest.raises(MalformedRequest, match="not both"):
+        decode_step(message, FACTS, 10, memoryview(rows))
+    message.images.ClearField("data")
+    request = decode_step(message, FACTS, 10, memoryview(rows))
+    assert request.samples.images_ND.tolist() == [[0.5] * 4] * 3
+    assert request.samples.images_ND.data_ptr() == np.frombuffer(rows, np.uint8).ctypes.data
+    for wrong in (rows[1:], rows + b"x", b""):
+        with pytest.raises(MalformedRequest, match="as many bytes"):
+            decode_step(message, FACTS, 10, memoryview(bytearray(wrong)))
+
+
 def test_integers_beyond_32_bits_are_sent_in_64() -> None:
     block = LatticeBlock(integers=torch.tensor([[2**40]]), grid=1.0)
     answer = Answer(step=1, release=Release(blocks=(block,)), spent_epsilon=0.0, budget_epsilon=1.0)

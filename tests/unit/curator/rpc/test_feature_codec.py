@@ -44,9 +44,14 @@ def test_a_valid_step() -> None:
 
 def test_what_the_analyst_encodes_is_what_the_curator_reads() -> None:
     rows = torch.randn(3, 5, generator=torch.Generator().manual_seed(1))
-    request = decode_step(encode_feature_step("r", 1, rows, b"weights"), FACTS, 10)
-    assert torch.equal(request.samples.images_ND, rows)
-    assert request.samples.weights == b"weights"
+    asked = encode_feature_step("r", 1, rows, b"weights")
+    beside = memoryview(bytearray(asked.rows))
+    for request in (
+        decode_step(asked.whole(), FACTS, 10),
+        decode_step(asked.message, FACTS, 10, beside),
+    ):
+        assert torch.equal(request.samples.images_ND, rows)
+        assert request.samples.weights == b"weights"
 
 
 @pytest.mark.parametrize(

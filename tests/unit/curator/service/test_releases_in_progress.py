@@ -193,6 +193,21 @@ def test_a_decision_between_the_last_look_and_the_keeping_is_kept_to(
     assert only(ctx).setup_digest == ""
 
 
+def test_what_is_told_of_a_release_does_not_follow_its_batches() -> None:
+    """Only the clock decides: at the first batch, at the last, and where none is a record's."""
+    told, run_ids = [], []
+    for halt in (1, 3, 4):
+        clock = Clock()
+        ctx, records, opening = halted(halt, monotonic=clock)
+        clock.now += 70.0
+        told.append(ctx.runs.setups.seconds(clock.now))
+        run_ids.append(only(ctx).run_id)
+        records.go.set()
+        opening.result(SECONDS)
+        assert ctx.runs.setups.seconds(clock.now) == {}
+    assert told == [{run_id: 70.0} for run_id in run_ids]
+
+
 def test_a_setup_is_not_idle_and_neither_is_its_run_after_it() -> None:
     clock = Clock()
     ctx, records, opening = halted(monotonic=clock)
