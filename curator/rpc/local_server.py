@@ -19,16 +19,23 @@ from typing import Any, Final, Self, cast, final
 
 import grpc
 
+from curator.identity.listen import PortUnavailable
 from curator.rpc import codec
 from curator.rpc.call_limits import CallDeadlines
 from curator.rpc.local_call import CallAborted, CallGone, LocalCall, Rows
 from curator.rpc.messages import AnyStep, StepWithRows
 from curator.rpc.servicer import WeirServicer
 from curator.rpc.shield import STEPS, Behaviour, Shield
-from curator.rpc.unix_socket import SocketPlace, bind_unix_socket, remove_unix_socket
+from curator.rpc.unix_socket import (
+    LONGEST_PATH,
+    SocketPlace,
+    bind_unix_socket,
+    remove_unix_socket,
+)
 from curator.service.live_run import Answer
 from protos.weir.v1 import release_pb2
 
+_ENDING: Final = ".steps"
 _BEGIN_SECONDS: Final = 10.0
 _PAUSE_SECONDS: Final = 0.1  # where no connection can be taken just now
 _BACKLOG: Final = 64
@@ -37,7 +44,7 @@ _PEER: Final = Struct("3i")  # process, user, group
 
 def steps_place(place: SocketPlace) -> SocketPlace:
     """Return where steps are served beside the socket of gRPC."""
-    path = place.path.with_name(f"{place.path.name}.steps")
+    path = place.path.with_name(f"{place.path.name}{_ENDING}")
     return SocketPlace(path=path, user=place.user)
 
 
@@ -115,12 +122,13 @@ class LocalServer:
     def __init__(self, place: SocketPlace, calls: StepCalls, most: int) -> None:
         """Bind the socket; nobody is answered yet.
 
-        A path that cannot be bound is a `PortUnavailable`.
-
         Args:
             place: Where, and who else may open it.
             calls: What answers.
             most: Connections at once; one more is closed, never queued behind the others.
+
+        Raises:
+            PortUnavailable: If the path cannot be bound.
         """
         self._place = place
         self._calls = calls
@@ -128,7 +136,12 @@ class LocalServer:
         self._places = threading.BoundedSemaphore(most)
         self._open: dict[threading.Thread, socket.socket] = {}
         self._is_stopping = False
-        bind_unix_socket(place, lambda path: self._listener.bind(str(path)))
+        longest = LONGEST_PATH + len(_ENDING)  # the operating system takes one byte more
+        try:
+            bind_unix_socket(place, lambda path: self._listener.bind(str(path)), longest)
+        except PortUnavailable:
+            self._listener.close()
+            raise
 
     @classmethod
     def where_peers_are_told(cls, place: SocketPlace, calls: StepCalls, most: int) -> Self | None:

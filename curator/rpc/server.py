@@ -160,7 +160,11 @@ def create_server(
             shield=shield, servicer=servicer, patience=patience, largest_message=largest_message
         )
         place = steps_place(config.unix_socket)
-        local = LocalServer.where_peers_are_told(place, answering, _WORKERS)
+        try:
+            local = LocalServer.where_peers_are_told(place, answering, _WORKERS)
+        except PortUnavailable:
+            remove_unix_socket(config.unix_socket.path)
+            raise
     return RpcServer(
         server=server,
         port=port,

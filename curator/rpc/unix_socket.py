@@ -5,7 +5,9 @@ Nothing is encrypted there, since nothing leaves the machine's memory; callers s
 
 from __future__ import annotations
 
+import errno
 import os
+import socket
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,21 +30,27 @@ class SocketPlace:
     user: int | None = None
 
 
-def bind_unix_socket(place: SocketPlace, bind: Callable[[Path], object]) -> None:
+def bind_unix_socket(
+    place: SocketPlace, bind: Callable[[Path], object], longest: int = LONGEST_PATH
+) -> None:
     """Bind a socket, never open to others, in place of one that a killed process left.
 
     Args:
         place: Where, and for whom.
         bind: Binds to a path.
+        longest: Bytes that the path may have.
 
     Raises:
-        PortUnavailable: If something else is at the path, nothing can be bound there, the socket
-            cannot be given to its user, or others could put a socket of theirs there: analysts
-            would send it no token.
+        PortUnavailable: If something else is at the path or is served there, nothing can be bound
+            there, the socket cannot be given to its user, or others could put a socket of theirs
+            there: analysts would send it no token.
     """
     path = place.path
-    if len(os.fsencode(path)) > LONGEST_PATH or not path.is_absolute():
-        msg = f"{path}: the path of a Unix socket must be absolute, of {LONGEST_PATH} bytes at most"
+    if len(os.fsencode(path)) > longest or not path.is_absolute():
+        msg = f"{path}: the path of a Unix socket must be absolute, of {longest} bytes at most"
+        raise PortUnavailable(msg)
+    if _is_served(path):
+        msg = f"another process answers at {path}; choose another unix_socket, or stop it"
         raise PortUnavailable(msg)
     if _others_may_write(path.parent):
         msg = (
@@ -88,6 +96,15 @@ def remove_unix_socket(path: Path) -> None:
 
 def _is_socket(path: Path) -> bool:
     return path.exists() and stat.S_ISSOCK(path.lstat().st_mode)
+
+
+def _is_served(path: Path) -> bool:
+    """Return whether somebody takes connections there; what a killed process left takes none."""
+    if not _is_socket(path):
+        return False
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.setblocking(False)  # noqa: FBT003 - as Python has it
+        return probe.connect_ex(os.fsencode(path)) in {0, errno.EAGAIN}  # with a full queue
 
 
 def _others_may_write(folder: Path) -> bool:

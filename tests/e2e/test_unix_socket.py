@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -99,3 +101,39 @@ def test_a_socket_that_a_killed_curator_left_is_replaced(tmp_path: Path) -> None
     curator.start()
     curator.draining.set()
     curator.wait()
+
+
+def test_a_path_of_the_longest_length_serves_steps_too(tmp_path: Path) -> None:
+    parent = Path(tempfile.mkdtemp(prefix="weir-"))
+    try:
+        path = parent / ("s" * (100 - len(str(parent)) - 1))
+        curator = create_curator(digits_folder(tmp_path / "c"), config(path))
+        curator.start()
+        assert path.exists()
+        assert Path(f"{path}.steps").exists()
+        curator.draining.set()
+        curator.wait()
+    finally:
+        shutil.rmtree(parent)
+
+
+def test_a_path_that_is_served_is_left_alone(tmp_path: Path) -> None:
+    folder, path = digits_folder(tmp_path / "c"), tmp_path / "g.sock"
+    curator = create_curator(folder, config(path))
+    curator.start()
+    try:
+        with pytest.raises(PortUnavailable, match="another process answers"):
+            create_curator(digits_folder(tmp_path / "d"), config(path))
+        with analyst.connect(f"unix:{path}", credentials=credentials(folder, "alice")) as barrier:
+            barrier.open_run("digits", "dp-sinkhorn", SINKHORN, num_steps=3).close()
+    finally:
+        curator.draining.set()
+        curator.wait()
+
+
+def test_what_cannot_be_bound_leaves_no_other_socket(tmp_path: Path) -> None:
+    path = tmp_path / "g.sock"
+    Path(f"{path}.steps").mkdir()
+    with pytest.raises(PortUnavailable, match="cannot listen"):
+        create_curator(digits_folder(tmp_path / "c"), config(path))
+    assert not path.exists()
