@@ -142,10 +142,10 @@ def _serve(folder: Path, *words: str) -> tuple[Forked, int]:
 def _materials(folder: Path) -> None:
     """Write the files that the pages assume."""
     draw = np.random.default_rng(1)
-    images, labels = draw.integers(0, 256, (70, 28, 28), np.uint8), np.arange(70) % 10
+    images, labels = draw.integers(0, 256, (80, 28, 28), np.uint8), np.arange(80) % 10
     np.savez(folder / "mnist.npz", x_train=images, y_train=labels, x_test=images, y_test=labels)
     for name in ("public-test", "look-alike", "other"):
-        images = draw.integers(0, 256, (70, 28, 28), np.uint8)
+        images = draw.integers(0, 256, (80, 28, 28), np.uint8)
         np.savez(folder / f"{name}.npz", images=images, labels=labels)
     for number in range(12):
         file = folder / "photos" / ("cat" if number % 2 else "dog") / f"{number}.png"
