@@ -74,10 +74,12 @@ class CanaryFigures:
 
     def figures(self) -> list[Figure]:
         """Return what was measured, for people."""
+        num_guesses = 2 * max(1, self.num_canaries // _GUESSED)
+        half = f"50%, an alarm from {Interval.least_above(0.5, num_guesses)} on"
         bound = f"{self.epsilon:.2f}; so few can show at most {self.most:.2f}"
         figures = [
             Figure("planted test images: drawn, and in", f"{self.num_canaries:,}, {self.num_in:,}"),
-            Figure("in or out guessed rightly by nearness", self.right.percent(), "50%", "above"),
+            Figure("in or out guessed rightly by nearness", self.right.percent(), half, "above"),
             Figure(f"lower bound of epsilon at delta {self.delta:g}", bound, "0", "above"),
         ]
         if self.exposure is not None:

@@ -67,7 +67,7 @@ def _odds(epsilon: float, delta: float) -> str:
     wrong = 100 / (1 + odds)
     digits = max(0, 1 - math.floor(math.log10(wrong)))
     times = f"{odds:,.{1 if odds < _LARGE else 0}f}"
-    return f"{times} times for each time it is wrong, in {100 - wrong:.{digits}f}% of the cases"
+    return f"{100 - wrong:.{digits}f} times in 100, {times} for each time they are wrong"
 
 
 def _worth(epsilon: float) -> str:

@@ -61,6 +61,17 @@ class Interval:
         high = float(betaincinv(hits + 1, trials - hits, 1 - side)) if hits < trials else 1.0
         return cls(hits / trials, low, high, f"{hits:,} of {trials:,}")
 
+    @classmethod
+    def least_above(cls, chance: float, trials: int) -> str:
+        """Return from which proportion on an interval would be above chance, in percent.
+
+        Args:
+            chance: In (0, 1).
+            trials: At least 1.
+        """
+        hits = next((k for k in range(trials + 1) if cls.of_count(k, trials).low > chance), None)
+        return "never" if hits is None else f"{100 * hits / trials:.1f}%"
+
     def is_above(self, chance: float) -> bool:
         """Whether the whole interval is."""
         return self.low > chance
@@ -105,7 +116,9 @@ class Figure:
 
     def line(self) -> str:
         """Return it as text."""
-        chance = f"; by chance {self.by_chance}, worse {self.worse}" if self.by_chance else ""
+        chance = (
+            f"; by chance {self.by_chance}, suspicious if {self.worse}" if self.by_chance else ""
+        )
         return f"{self.name}: {self.measured}{chance}"
 
 
@@ -163,7 +176,7 @@ class Membership:
 
     def figures(self) -> list[Figure]:
         """Return what was measured, for people."""
-        half, used, shuffled = "50%", "used for training", self.distance_ratio.chance
+        used, shuffled = "used for training", self.distance_ratio.chance
         ratio = f"distance to the nearest real image {used} / to the nearest never used; median"
         pairs = f"pairs, a real image {used} and one never used, told apart by nearness"
         nearer = f"synthetic images nearer to one {used} than to one never used"
@@ -176,9 +189,12 @@ class Membership:
             ),
             Figure(ratio, f"{self.distance_ratio.value:.3f}", shuffled.plain(), "below"),
             Figure(nearer, f"{self.nearer.value:.1%}", self.nearer.chance.percent(), "above"),
-            Figure(pairs, self.named.percent(), half, "above"),
+            Figure(pairs, self.named.percent(), _half(self.num_members), "above"),
             Figure(
-                f"{pairs} relative to others", self.named_beside_others.percent(), half, "above"
+                f"{pairs} relative to others",
+                self.named_beside_others.percent(),
+                _half(self.num_members // 2),
+                "above",
             ),
             Figure(near, self.caught.percent(), self.false_alarms.percent(), "above"),
         ]
@@ -186,6 +202,11 @@ class Membership:
     @property
     def _drawn(self) -> str:
         return f"{self.num_members:,} of each"
+
+
+def _half(trials: int) -> str:
+    """Return what guesses are by chance, and from where on they would be an alarm."""
+    return f"50%, an alarm from {Interval.least_above(0.5, trials)} on"
 
 
 def num_copies(synthetic_SD: Rows, members: Iterable[Rows]) -> int:
