@@ -125,7 +125,7 @@ def check_apart(synthetic: LabelledImages, test: LabelledImages) -> None:
         raise EvaluationError(message, "Give --test real images that are public.")
 
 
-_RUN_ID: Final = re.compile("[0-9a-f]{32}")
+_RUN_ID: Final = re.compile("[0-9A-Za-z._-]{1,64}")  # it is printed on terminals
 _MOST_NAMES: Final = 10_000  # classes that a data set may have
 _LONGEST_NAME: Final = 64  # characters of one
 _REMEDY = "Give an NPZ file with images uint8 [N,H,W] or [N,C,H,W] and integer labels [N]."

@@ -57,11 +57,7 @@ class NpzFile:
         Raises:
             DocumentProblem: If it is not there, or has too many bytes.
         """
-        shape, dtype = self.declared(name)
-        size = math.prod(shape) * max(1, int(dtype.itemsize))
-        if size > MOST_BYTES:
-            msg = f"'{name}' would unpack to {size / 2**30:.1f} GiB, and at most 4 are read"
-            raise DocumentProblem(msg)
+        self.declared(name)
         with self._archive.open(self._members[name]) as stream:
             array: np.ndarray = npy.read_array(stream, allow_pickle=False)
             return array
@@ -70,7 +66,7 @@ class NpzFile:
         """Return the shape and the type that an array's header declares; nothing is unpacked.
 
         Raises:
-            DocumentProblem: If it is not there, or has no header of a plain array.
+            DocumentProblem: If it is not there, has too many bytes, or is no plain array.
         """
         if name not in self._members:
             msg = f"it has no array '{name}'"
@@ -87,5 +83,12 @@ class NpzFile:
             shape, _, dtype = read(stream)
         if any(size < 0 for size in shape):
             msg = f"'{name}' has no shape that an array has"
+            raise DocumentProblem(msg)
+        if dtype.hasobject:
+            msg = f"'{name}' holds objects, which are never read"
+            raise DocumentProblem(msg)
+        size = math.prod(shape) * max(1, int(dtype.itemsize))
+        if size > MOST_BYTES:
+            msg = f"'{name}' would unpack to {size / 2**30:.1f} GiB, and at most 4 are read"
             raise DocumentProblem(msg)
         return shape, dtype

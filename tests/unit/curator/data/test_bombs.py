@@ -125,7 +125,7 @@ def test_an_array_s_header_is_read_first(tmp_path: Path, head: bytes, words: str
     npz(tmp_path / "set.npz", head, mebibytes=1)
     with pytest.raises(SourceError, match=words):
         read_source(str(tmp_path / "set.npz"), bounds=DECLARED)
-    with pytest.raises(ImageFileError, match="cannot read images from"):
+    with pytest.raises(ImageFileError, match=r"cannot read images from|labels are"):
         load_images(tmp_path / "set.npz")
 
 
