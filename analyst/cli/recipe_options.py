@@ -54,7 +54,9 @@ class ChainOptions(RecipeOptions):
     """The same where a recipe may be a chain."""
 
     depth: str | None = option(
-        "Steps on their way at once, for slow lines; with 2 gradients are one update old.", "K"
+        "Steps on their way at once, for slow lines; with 2 gradients are one update old, which "
+        "acts as momentum does: also --set optimizer.beta1=0.",
+        "K",
     )
 
     budget: float | None = option(
