@@ -19,6 +19,7 @@ FORMAT: Final = "weir-evidence-1"
 _STRONG: Final = 1.0
 _FAIR: Final = 3.0
 _LARGE: Final = 100
+_BEYOND: Final = 30.0
 
 
 def render(evidence: Evidence, public_key: bytes) -> str:
@@ -63,6 +64,8 @@ def _odds(epsilon: float, delta: float) -> str:
     Of all tests of a mechanism that is (epsilon, delta) private, none is right in more than
     (e^epsilon + delta) / (e^epsilon + 1) of the cases, in and out being as likely.
     """
+    if epsilon > _BEYOND:  # such as spend that was added when an older copy was restored
+        return "always: an epsilon this large promises nothing"
     odds = (math.exp(epsilon) + delta) / (1 - delta)
     wrong = 100 / (1 + odds)
     digits = max(0, 1 - math.floor(math.log10(wrong)))

@@ -54,7 +54,9 @@ def _targets(node: ast.Assign | ast.AnnAssign) -> list[str]:
 
 def hashes(root: Path) -> dict[str, str]:
     """Return the hash of everything that a proof is about, by path and name."""
-    return {key(one): code_hash((root / one.path).read_text(), one.name) for one in READ}
+    return {
+        key(one): code_hash((root / one.path).read_text(encoding="utf-8"), one.name) for one in READ
+    }
 
 
 def key(subject: Subject) -> str:
@@ -64,7 +66,7 @@ def key(subject: Subject) -> str:
 
 def recorded() -> dict[str, str]:
     """Return the hashes at which the proofs were last looked at."""
-    return dict(json.loads(RECORDED.read_text()))
+    return dict(json.loads(RECORDED.read_text(encoding="utf-8")))
 
 
 def changed(root: Path) -> list[str]:

@@ -148,8 +148,7 @@ def test_an_honest_run_and_the_page_for_outsiders(local: Local, tmp_path: Path) 
         assert open_run.returncode == 1
         assert "is open" in open_run.stderr
         run.close()
-    synthetic, held_out = tmp_path / "synthetic.npz", tmp_path / "held-out.npz"
-    np.savez(synthetic, images=images[:200], labels=np.zeros(200), run_id=np.array("0" * 32))
+    synthetic, held_out = tmp_path / "<i>syn.npz", tmp_path / "held-out.npz"
     page = tmp_path / "evidence.html"
     files = ("--synthetic", str(synthetic), "--held-out", str(held_out), "--out", str(page))
     np.savez(synthetic, images=images[:200], labels=np.zeros(200, int), run_id=np.array("0" * 32))
@@ -161,6 +160,8 @@ def test_an_honest_run_and_the_page_for_outsiders(local: Local, tmp_path: Path) 
     done = evidence(folder, run.run_id, *files)
     assert done.returncode in {0, 5}, done.stderr  # an interval is wrong once in twenty times
     assert "none were planted" in done.stdout
+    assert "&lt;i&gt;syn.npz" in page.read_text()
+    assert "<i>syn" not in page.read_text()
     assert "PRIVATE" in done.stdout
 
     public = tmp_path / "public.html"

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from audit.evidence_attacks import Attacks, CanaryFigures, attack_canaries
+from audit.evidence_page import _odds
 from curator.data.canaries import Canaries, draw_canaries
 from tests.fakes.facts import small_facts
 
@@ -78,3 +79,20 @@ def test_coins_that_all_fall_alike_say_nothing(num_in: int) -> None:
     assert (found.exposure is None) == (num_in != 1)
     json.dumps(asdict(found), allow_nan=False)
     assert not Attacks(membership=None, canaries=found, notes=()).refutes(1.9)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "words"),
+    [
+        (0.0, 0.0, "50 times in 100, 1.0 for each"),
+        (1.0, 0.0, "73 times in 100, 2.7 for each"),
+        (10.0, 1e-5, "99.9955 times in 100, 22,027 for each"),
+        (0.0, 0.5, "75 times in 100, 3.0 for each"),
+        (1e9, 1e-5, "promises nothing"),
+        (np.inf, 1e-5, "promises nothing"),
+    ],
+)
+def test_a_guess_is_right_as_often_as_both_numbers_allow(
+    epsilon: float, delta: float, words: str
+) -> None:
+    assert words in _odds(epsilon, delta)
