@@ -3,7 +3,9 @@
     python -m benchmarks.training [--blocks 12] [--recipe dp-sinkhorn-mnist] [--way "local socket"]
 
 Both run the product's own loop with the recipe's generator and Adam on 50 + 10 images; blocks of
-steps take turns. `barrier_share` is the part of a step that is spent asking.
+steps take turns. `barrier_share` is the part of a step that is spent asking. A block has as many
+steps as it takes that most of them follow each other at once, as in a training: the curator that
+was left alone for a while wakes slowly, and its first charges are of few steps.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from curator.privacy.release import LatticeBlock, Release
 
 _SHAPE = Shape(num_debias=10)
 _BLOCK = 3
+_WARM_UP_BLOCKS = 2
 _NUM_STEPS = 20_000
 
 
@@ -46,6 +49,7 @@ class TimedRun:
     spent_epsilon: float = 0.0
     budget_epsilon: float = 0.0
     asked_seconds: float = 0.0
+    while_waiting: Callable[[], None] = lambda: None  # of a run that does not wait, never called
 
     def gradient(self, images: Tensor, labels: Tensor) -> Tensor:
         """Return the gradient of the next step."""
@@ -92,7 +96,13 @@ def remote(run: Run) -> TimedRun:
     Args:
         run: Open.
     """
-    return TimedRun(ask=run.gradient)
+
+    def ask(images: Tensor, labels: Tensor) -> Tensor:
+        run.while_waiting = timed.while_waiting
+        return run.gradient(images, labels)
+
+    timed = TimedRun(ask=ask)
+    return timed
 
 
 def local(step: Step) -> TimedRun:
@@ -137,6 +147,7 @@ def main() -> None:
     """Print the rows."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--blocks", type=int, default=12)
+    parser.add_argument("--block", type=int, default=_BLOCK, help="steps in a turn")
     parser.add_argument("--recipe", default="dp-sinkhorn-mnist")
     parser.add_argument("--way", type=Way, choices=list(Way), default=Way.TLS)
     arguments = parser.parse_args()
@@ -152,10 +163,11 @@ def main() -> None:
             f"remote over {arguments.way}": remote(curator.open_run(barrier, _NUM_STEPS)),
             "in process": local(step),
         }
-        loops = {name: blocks(recipe, run) for name, run in runs.items()}
+        loops = {name: blocks(recipe, run, steps=arguments.block) for name, run in runs.items()}
         seconds: dict[str, list[float]] = {name: [] for name in runs}
         for loop in loops.values():
-            next(loop)
+            for _ in range(_WARM_UP_BLOCKS):
+                next(loop)
         for run in runs.values():
             run.asked_seconds = 0.0
         for _ in range(arguments.blocks):
@@ -174,8 +186,9 @@ def main() -> None:
                 statistics.median(base) / statistics.median(values), 3
             ),
             rate_relative_to_in_process_least=round(min(base) / min(values), 3),
-            barrier_share=round(runs[name].asked_seconds / (_BLOCK * sum(values)), 4),
-            steps=_BLOCK * len(values),
+            barrier_share=round(runs[name].asked_seconds / (arguments.block * sum(values)), 4),
+            steps=arguments.block * len(values),
+            steps_in_a_turn=arguments.block,
             recipe=arguments.recipe,
             **(row if name != "in process" else {}),
         )

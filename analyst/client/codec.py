@@ -62,7 +62,12 @@ def encode_step(run_id: str, step: int, images: Tensor, labels: Tensor) -> Asked
             data_type=tensor_pb2.DATA_TYPE_INT64, shape=classes.shape, data=labels_data
         ),
     )
-    return Asked(message=message, rows=pixels.astype("<f4", copy=False).tobytes())
+    return Asked(message=message, rows=_bytes_of(pixels))
+
+
+def _bytes_of(rows: np.ndarray) -> memoryview:
+    """Return little-endian bytes, without a copy where they are so already."""
+    return rows.astype("<f4", copy=False).reshape(-1).view(np.uint8).data
 
 
 def _check_batch(images: object, labels: object) -> None:
@@ -117,7 +122,7 @@ def encode_feature_step(run_id: str, step: int, features: Tensor, weights: bytes
     rows = features.detach().to("cpu", torch.float32).contiguous().numpy()
     tensor = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_FLOAT32, shape=rows.shape)
     message = release_pb2.StepRequest(run_id=run_id, step=step, features=tensor, weights=weights)
-    return Asked(message=message, rows=rows.astype("<f4", copy=False).tobytes())
+    return Asked(message=message, rows=_bytes_of(rows))
 
 
 def decode_gradient(answered: Answered, like: Tensor) -> Tensor:
@@ -136,13 +141,12 @@ def decode_gradient(answered: Answered, like: Tensor) -> Tensor:
     gradient, start = np.empty(like.numel(), dtype=precision), 0
     for numbers, grid in blocks:
         rows = gradient[start : start + numbers.size]
-        if precision == np.float32 and _is_exact(numbers, grid):
-            rows[:] = numbers.ravel()
-            np.multiply(rows, np.float32(grid), out=rows)
-        else:
-            np.multiply(numbers.ravel(), grid, out=rows, dtype=np.float64, casting="unsafe")
+        computed_in = precision if _is_exact(numbers, grid) else np.float64
+        np.multiply(numbers.ravel(), grid, out=rows, dtype=computed_in, casting="unsafe")
         start += numbers.size
-    return torch.from_numpy(gradient.reshape(like.shape)).to(like.device, like.dtype)
+    decoded = torch.from_numpy(gradient.reshape(like.shape))
+    is_as_asked = decoded.dtype is like.dtype and like.device.type == "cpu"
+    return decoded if is_as_asked else decoded.to(like.device, like.dtype)
 
 
 def _is_exact(numbers: np.ndarray, grid: float) -> bool:
@@ -162,19 +166,13 @@ def _blocks(answered: Answered) -> Iterator[tuple[np.ndarray, float]]:
     left = answered.numbers
     for block in answered.message.gradient:
         if left is None:
-            yield _numbers(block, block.values.data)
+            yield _numbers(block, block.values.data, is_all=True)
             continue
-        numbers = _numbers(block, left[: _num_bytes(block.values)])
-        left = left[numbers[0].nbytes :]
-        yield numbers
+        numbers, grid = _numbers(block, left)
+        left = left[numbers.nbytes :]
+        yield numbers, grid
     if left:
         raise ProtocolError(*_MISUNDERSTOOD)
-
-
-def _num_bytes(tensor: tensor_pb2.Tensor) -> int:
-    """Return how many bytes a tensor has by its type and shape; none for an unknown type."""
-    dtype = _DTYPES.get(tensor.data_type)
-    return 0 if dtype is None else math.prod(tensor.shape) * dtype.itemsize
 
 
 def released_values(block: release_pb2.GradientBlock) -> np.ndarray:
@@ -186,26 +184,31 @@ def released_values(block: release_pb2.GradientBlock) -> np.ndarray:
     Raises:
         ProtocolError: If its type or length is not known.
     """
-    numbers, grid = _numbers(block, block.values.data)
+    numbers, grid = _numbers(block, block.values.data, is_all=True)
     return np.asarray(numbers * grid, dtype=np.float64)
 
 
 def _numbers(
-    block: release_pb2.GradientBlock, data: bytes | memoryview
+    block: release_pb2.GradientBlock, data: bytes | memoryview, *, is_all: bool = False
 ) -> tuple[np.ndarray, float]:
     """Return integers and their grid, or floats and one.
+
+    Args:
+        block: What there is.
+        data: Begins with them.
+        is_all: Whether nothing else may follow.
 
     Raises:
         ProtocolError: If type or length is not known.
     """
-    tensor = block.values
-    dtype = _DTYPES.get(tensor.data_type)
-    shape = tuple(tensor.shape)
-    if dtype is None or len(data) != _num_bytes(tensor):
+    dtype, shape = _DTYPES.get(block.values.data_type), tuple(block.values.shape)
+    number = math.prod(shape)
+    if dtype is None or (not block.grid and dtype.kind != "f"):
         raise ProtocolError(*_MISUNDERSTOOD)
-    if not block.grid and dtype.kind != "f":
+    left = len(data) - number * dtype.itemsize
+    if left < 0 or (is_all and left):
         raise ProtocolError(*_MISUNDERSTOOD)
-    return np.frombuffer(data, dtype=dtype).reshape(shape), block.grid or 1.0
+    return np.frombuffer(data, dtype, number).reshape(shape), block.grid or 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

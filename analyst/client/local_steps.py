@@ -152,7 +152,7 @@ class LocalSteps:
             for piece in pieces(asked.whole().SerializeToString(), self._part_bytes):
                 self._write(local_pb2.LOCAL_FRAME_STEP, piece.SerializeToString())
 
-    def _write(self, kind: int, *data: bytes) -> None:
+    def _write(self, kind: int, *data: bytes | memoryview) -> None:
         """Send one frame.
 
         Raises:

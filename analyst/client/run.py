@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Final, Self, final
 
@@ -25,6 +25,10 @@ from analyst.errors import (
     StepsInterrupted,
 )
 from protos.weir.v1 import run_pb2
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 @final
@@ -83,6 +87,7 @@ class Run:
         self._patience = patience
         self._stream: Steps | None = None
         self._interrupted = InterruptedSteps()
+        self.while_waiting: Callable[[], None] = _nothing  # called when a step has been sent
         self._ahead: deque[tuple[Tensor, Asked]] = deque()
         self._was_at = 0  # the next step before going back
         self.run_id = state.run_id
@@ -239,7 +244,7 @@ class Run:
                         break
                     images.append(batch[0])
                     step = self.next_step + len(requests)
-                    requests.append(encode_step(self.run_id, step, *batch))
+                    requests.append(encode_step(self.run_id, step, *batch).kept())
                     self._put(requests)
                 if not requests:
                     return
@@ -278,7 +283,7 @@ class Run:
             self.hang_up()
             ahead.clear()
         for place in range(len(ahead), len(batches)):
-            request = encode_step(self.run_id, self.next_step + place, *batches[place])
+            request = encode_step(self.run_id, self.next_step + place, *batches[place]).kept()
             ahead.append((given[place], request))
         answer = self._first_answer([request for _, request in ahead])
         images, _ = ahead.popleft()
@@ -377,7 +382,9 @@ class Run:
     def _exchange(self, requests: Sequence[Asked]) -> Answered:
         """Send what this stream has not seen yet, and wait for the answer to the first."""
         try:
-            return self._put(requests).receive()
+            steps = self._put(requests)
+            self.while_waiting()
+            return steps.receive()
         except BaseException:
             self.hang_up()
             raise

@@ -27,14 +27,18 @@ class Asked:
     """An encoded step: all but the numbers of its rows, and those, little-endian."""
 
     message: release_pb2.StepRequest
-    rows: bytes
+    rows: bytes | memoryview  # of the caller's tensor, where that has them as they are sent
+
+    def kept(self) -> Asked:
+        """Return the same with rows of its own, for the time in which the tensor may change."""
+        return Asked(message=self.message, rows=bytes(self.rows))
 
     def whole(self) -> release_pb2.StepRequest:
         """Return one message with all of it."""
         request = release_pb2.StepRequest()
         request.CopyFrom(self.message)
         place = request.features if request.HasField("features") else request.images
-        place.data = self.rows  # in place: a message that is given to another one is copied
+        place.data = bytes(self.rows)  # in place: a message that is given to another one is copied
         return request
 
 

@@ -80,6 +80,9 @@ class CapturedUpdates:
         self._sent_rate.fill_(rate)
         step.backward.replay()
 
+    def catch_up(self) -> None:
+        """See `Updates`: all of a step is in its graph."""
+
     def _captured(self, latents_NZ: Tensor, labels_N: Tensor) -> _CapturedStep:
         try:
             with torch.cuda.device(self._device), _fastest_algorithms():

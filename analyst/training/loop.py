@@ -24,7 +24,7 @@ from torch import Tensor
 from analyst.errors import CuratorUnreachable, RunClosed, StepLost
 from analyst.generators.generator import draw_latents
 from analyst.recipes import Recipe
-from analyst.training.run_source import AheadRun, ImageRun, OpenRun
+from analyst.training.run_source import AheadRun, ImageRun, OpenRun, WaitingRun
 from analyst.training.state import SentBatch, TrainingState, learning_rate
 from analyst.training.updates import Updates, updates_of
 
@@ -110,6 +110,8 @@ def train(
         before the failed step.
     """
     updates = updates_of(state, recipe)
+    if isinstance(run, WaitingRun):
+        run.while_waiting = updates.catch_up
     ask = Asker(run, recipe.session.retry_for_s, observer, stop, clock)
     take_step = _take_step if recipe.training.depth == 1 else _take_step_ahead
     try:

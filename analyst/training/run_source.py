@@ -6,8 +6,8 @@ tests.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from analyst.facts import Budget, DatasetFacts, ImageFacts, Plan, PlanQuestion, PlanTotals, RunList
 
@@ -54,6 +54,14 @@ class ImageRun(OpenRun, Protocol):
     def gradient(self, images: Tensor, labels: Tensor) -> Tensor:
         """Return a releasable gradient with respect to `images`, of the same shape."""
         ...
+
+
+@runtime_checkable
+class WaitingRun(Protocol):
+    """A run whose answers take a while, which can be used."""
+
+    while_waiting: Callable[[], None]
+    """Called when a step has been sent, at least once; it may do nothing the second time."""
 
 
 class FeatureRun(OpenRun, Protocol):

@@ -32,13 +32,36 @@ class Ema:
             decay: Weight of the past, in [0, 1).
         """
         self.decay = decay
-        self.weights = {name: p.detach().clone() for name, p in module.named_parameters()}
+        self._weights = {name: p.detach().clone() for name, p in module.named_parameters()}
+        self._owed: nn.Module | None = None
 
-    @torch.no_grad()
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """The averages by name, up to date."""
+        self.settle()
+        return self._weights
+
     def update(self, module: nn.Module) -> None:
         """Move every average towards the current weight by `1 - decay`."""
-        for name, parameter in module.named_parameters():
-            self.weights[name].lerp_(parameter, 1 - self.decay)
+        self.owe(module)
+        self.settle()
+
+    def owe(self, module: nn.Module) -> None:
+        """Update later: when there is time, or when somebody reads the averages.
+
+        Args:
+            module: Nothing may change it before `settle`.
+        """
+        self.settle()
+        self._owed = module
+
+    @torch.no_grad()
+    def settle(self) -> None:
+        """Make the update that is owed."""
+        module, self._owed = self._owed, None
+        if module is not None:
+            for name, parameter in module.named_parameters():
+                self._weights[name].lerp_(parameter, 1 - self.decay)
 
     def load(self, weights: dict[str, Tensor]) -> None:
         """Replace the averages, keeping device and type."""

@@ -26,6 +26,10 @@ class Updates(Protocol):
         """Pull a gradient through the last images and take an optimizer step."""
         ...
 
+    def catch_up(self) -> None:
+        """Do what a step leaves for the time in which the next one is waited for."""
+        ...
+
 
 @final
 class EagerUpdates:
@@ -53,13 +57,18 @@ class EagerUpdates:
         if images is None:
             msg = "a gradient needs images to flow through"
             raise ValueError(msg)
+        self.catch_up()  # if nobody waited
         state = self._state
         for group in state.optimizer.param_groups:
             group["lr"] = rate
-        state.optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward([images], [gradient_NCHW.to(images)])
         state.optimizer.step()
-        state.ema.update(state.model)
+        state.ema.owe(state.model)
+
+    def catch_up(self) -> None:
+        """See `Updates`."""
+        self._state.optimizer.zero_grad(set_to_none=True)
+        self._state.ema.settle()
 
 
 def updates_of(state: TrainingState, recipe: Recipe) -> Updates:

@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import final
+from typing import TypeAlias, final
 
 from curator.clock import utc_now
 from curator.errors import Unauthenticated
@@ -33,6 +33,9 @@ from curator.service.caller import Caller, Role
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _SCHEME = "Bearer "
+
+Offered: TypeAlias = tuple[Proof, str]
+"""A kind of proof and the hash of it."""
 
 
 def _nothing(*_: str) -> None:
@@ -164,9 +167,7 @@ class TokenTable:
 
     def identify(self, authorization: str | None, certificate: bytes | None) -> Caller:
         """Return who asks; where TLS has verified a certificate, it alone decides."""
-        if certificate is not None:
-            return self._known((Proof.CERTIFICATE, _hash(certificate)))
-        return self.authenticate(authorization)
+        return self.known(proof_of(authorization, certificate))
 
     def authenticate(self, authorization: str | None) -> Caller:
         """Return whose token it is.
@@ -174,10 +175,7 @@ class TokenTable:
         Raises:
             Unauthenticated: If there is no such token, or it has ended; the words never say why.
         """
-        if authorization is None or not authorization.startswith(_SCHEME):
-            raise Unauthenticated
-        token = authorization.removeprefix(_SCHEME).encode("utf-8", "replace")
-        return self._known((Proof.TOKEN, _hash(token)))
+        return self.known(proof_of(authorization, None))
 
     def recognise(self, digest: str) -> Caller:
         """Return whose token has a hash, for what was begun with it; it ends with the token.
@@ -188,14 +186,19 @@ class TokenTable:
         Returns:
             The caller; once the token has ended, it is `Unauthenticated` as for the token itself.
         """
-        return self._known((Proof.TOKEN, digest))
+        return self.known((Proof.TOKEN, digest))
 
-    def _known(self, offered: tuple[Proof, str]) -> Caller:
+    def known(self, offered: Offered | None) -> Caller:
         """Return whose proof it is.
 
+        Args:
+            offered: By `proof_of`.
+
         Raises:
-            Unauthenticated: If it is nobody's, or has ended.
+            Unauthenticated: If it is none, nobody's, or has ended.
         """
+        if offered is None:
+            raise Unauthenticated
         found = None
         for (proof, digest), caller in self._known_now.proofs().items():
             if proof is offered[0] and hmac.compare_digest(digest, offered[1]):
@@ -242,6 +245,21 @@ def _noted(entry: Entry) -> dict[str, str | None]:
     proof = next(proof for proof in Proof if proof in entry)
     kept = {name: entry[name] for name in ("role", "expires_at")}
     return {**kept, "proof": proof.name.lower()}
+
+
+def proof_of(authorization: str | None, certificate: bytes | None) -> Offered | None:
+    """Return what is offered as proof, None if nothing is; nothing is believed yet.
+
+    Args:
+        authorization: "Bearer " and a token.
+        certificate: DER, verified by TLS; where there is one, it alone counts.
+    """
+    if certificate is not None:
+        return Proof.CERTIFICATE, _hash(certificate)
+    if authorization is None or not authorization.startswith(_SCHEME):
+        return None
+    token = authorization.removeprefix(_SCHEME)
+    return Proof.TOKEN, _hash(token.encode("utf-8", "replace"))
 
 
 def token_digest(token: str) -> str:

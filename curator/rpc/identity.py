@@ -13,7 +13,7 @@ from typing import Final, Protocol, Self, final
 import grpc
 
 from curator.errors import NotPermitted
-from curator.identity.tokens import TokenTable
+from curator.identity.tokens import Offered, TokenTable, proof_of
 from curator.service.caller import Caller, Role
 
 
@@ -21,8 +21,7 @@ from curator.service.caller import Caller, Role
 class Credentials:
     """What a call came with; nothing is believed yet."""
 
-    authorization: str | None
-    certificate: bytes | None  # DER, verified by TLS against the curator's own authority
+    proof: Offered | None  # of a client certificate if TLS has verified one, else of a token
 
     @classmethod
     def of(cls, metadata: Mapping[str, str | bytes], context: grpc.ServicerContext) -> Self:
@@ -34,10 +33,8 @@ class Credentials:
         """
         value = metadata.get("authorization")
         found = context.auth_context().get("x509_pem_cert")
-        return cls(
-            authorization=value if isinstance(value, str) else None,
-            certificate=ssl.PEM_cert_to_DER_cert(bytes(found[0]).decode()) if found else None,
-        )
+        certificate = ssl.PEM_cert_to_DER_cert(bytes(found[0]).decode()) if found else None
+        return cls(proof_of(value if isinstance(value, str) else None, certificate))
 
 
 class Authenticator(Protocol):
@@ -62,7 +59,7 @@ class KnownCallers:
         Raises:
             Unauthenticated: If they are missing, unknown, or no longer valid.
         """
-        return self._table.identify(credentials.authorization, credentials.certificate)
+        return self._table.known(credentials.proof)
 
 
 _ANALYST, _STEWARD = Role.ANALYST, Role.STEWARD

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import numpy as np
 
@@ -14,6 +15,8 @@ VALUE_MIN, VALUE_MAX = -1.0, 1.0
 
 _IMAGE_DIMENSIONS = 4
 _FEATURE_DIMENSIONS = 2
+_FLOATS: Final = np.dtype("<f4")
+_INTEGERS: Final = np.dtype("<i8")
 
 
 def decode_features(
@@ -43,7 +46,7 @@ def decode_features(
     if len(shape) != _FEATURE_DIMENSIONS or 0 in shape or shape[0] > max_samples:
         msg = f"features must have shape (rows, features) with 1 to {max_samples} rows"
         raise MalformedRequest(msg, "features")
-    features = _from_bytes("features", tensor, np.dtype("<f4"), beside)
+    features = _from_bytes("features", tensor, shape, _FLOATS, beside)
     if not bool(np.isfinite(features).all()):
         msg = "features must be finite"
         raise MalformedRequest(msg, "features")
@@ -74,13 +77,14 @@ def decode_images(
     if tensor.data_type != tensor_pb2.DATA_TYPE_FLOAT32:
         msg = "images must be float32"
         raise MalformedRequest(msg, "images")
-    if len(tensor.shape) != _IMAGE_DIMENSIONS or tuple(tensor.shape[1:]) != expected:
+    shape = tuple(tensor.shape)
+    if len(shape) != _IMAGE_DIMENSIONS or shape[1:] != expected:
         msg = f"images must have shape (rows, {expected[0]}, {expected[1]}, {expected[2]})"
         raise MalformedRequest(msg, "images")
-    if not 1 <= tensor.shape[0] <= max_samples:
+    if not 1 <= shape[0] <= max_samples:
         msg = f"images must have 1 to {max_samples} rows"
         raise MalformedRequest(msg, "images")
-    images = _from_bytes("images", tensor, np.dtype("<f4"), beside)
+    images = _from_bytes("images", tensor, shape, _FLOATS, beside)
     # a comparison with NaN is false, so NaN and infinity are refused here too
     if not (images.min() >= VALUE_MIN and images.max() <= VALUE_MAX):
         msg = f"images must be finite and in [{VALUE_MIN:g}, {VALUE_MAX:g}]"
@@ -105,25 +109,30 @@ def decode_labels(tensor: tensor_pb2.Tensor, rows: int, num_classes: int) -> np.
     if tensor.data_type != tensor_pb2.DATA_TYPE_INT64:
         msg = "labels must be int64"
         raise MalformedRequest(msg, "labels")
-    if tuple(tensor.shape) != (rows,):
+    shape = tuple(tensor.shape)
+    if shape != (rows,):
         msg = "labels must have one entry per image"
         raise MalformedRequest(msg, "labels")
-    labels = _from_bytes("labels", tensor, np.dtype("<i8"))
-    if not (labels.min() >= 0 and labels.max() < num_classes):
+    labels = _from_bytes("labels", tensor, shape, _INTEGERS)
+    if labels.astype("u8").max() >= num_classes:  # as unsigned, one below 0 is above all
         msg = f"labels must be in 0 to {num_classes - 1}"
         raise MalformedRequest(msg, "labels")
     return labels
 
 
 def _from_bytes(
-    name: str, tensor: tensor_pb2.Tensor, dtype: np.dtype, beside: memoryview | None = None
+    name: str,
+    tensor: tensor_pb2.Tensor,
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    beside: memoryview | None = None,
 ) -> np.ndarray:
     """Read a writable array.
 
     Raises:
         MalformedRequest: If the number of bytes does not fit the shape.
     """
-    data, shape = tensor.data, tuple(tensor.shape)  # each reading of the field is a copy
+    data = tensor.data  # each reading of the field is a copy
     if beside is not None and data:
         msg = f"{name} come in the message or beside it, not both"
         raise MalformedRequest(msg, name)

@@ -45,11 +45,11 @@ class Claim:
     asked: Samples  # digested; nobody writes into them
     answer: Future[Answer]
     claimed_at: float  # monotonic seconds; response slots count from here
+    num_bytes: int = field(init=False)
 
-    @property
-    def num_bytes(self) -> int:
-        """Of the request, and of an answer with twice as wide numbers."""
-        return 3 * self.asked.images_ND.nbytes
+    def __post_init__(self) -> None:
+        """Count the bytes of the request, and of an answer with twice as wide numbers."""
+        self.num_bytes = 3 * self.asked.images_ND.nbytes
 
 
 @dataclass(slots=True)

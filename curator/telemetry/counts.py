@@ -6,6 +6,7 @@ memory nor carry a text: what is odd, or one too many, is counted as "other".
 
 from __future__ import annotations
 
+import functools
 import re
 import threading
 from collections.abc import Mapping
@@ -63,8 +64,7 @@ class Counts:
             name: On the allow-list.
             labels: Exactly those of the list.
         """
-        listed(name, tuple(labels))
-        self._add(name, _bounded(labels))
+        self._add(name, _checked(name, tuple(labels.items())))
 
     def start(self, name: str) -> None:
         """Tell a metric without labels before anything is counted, so that its rise is seen."""
@@ -99,6 +99,13 @@ class Counts:
                 for name, series in sorted(self._values.items())
                 for labels, value in sorted(series.items())
             )
+
+
+@functools.lru_cache(MOST_SERIES)
+def _checked(name: str, labels: Labels) -> Labels:
+    """Return labels in order and bounded, if they are on the allow-list."""
+    listed(name, tuple(label for label, _ in labels))
+    return _bounded(dict(labels))
 
 
 def _bounded(labels: Mapping[str, str]) -> Labels:

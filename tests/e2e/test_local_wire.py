@@ -86,10 +86,11 @@ def step_of(run_id: str, step: int = 1) -> release_pb2.StepRequest:
     return encode_step(run_id, step, *batch()).whole()
 
 
-def rows_of(asked: Asked, rows: bytes | None = None) -> bytes:
-    """Return the frame of a step whose images come beside its message."""
+def rows_of(asked: Asked, last: bytes = b"") -> bytes:
+    """Return the frame of a step whose images, with other last bytes, come beside its message."""
     message = asked.message.SerializeToString()
-    beside = asked.rows if rows is None else rows
+    rows = bytes(asked.rows)
+    beside = rows[: len(rows) - len(last)] + last
     return frame(ROWS, beside + message + LENGTH.pack(len(message)))
 
 
@@ -216,7 +217,7 @@ def beside_nothing(asked: Asked) -> None:
 
 
 def beside_themselves(asked: Asked) -> None:
-    asked.message.images.data = asked.rows
+    asked.message.images.data = bytes(asked.rows)
 
 
 def beside_a_piece(asked: Asked) -> None:
@@ -253,7 +254,7 @@ def test_images_beside_their_message_are_checked(local: Local, value: float) -> 
         asked = encode_step(run.run_id, 1, *batch())
         last = struct.pack("<f", value)
         with opened(local) as connection:
-            connection.sendall(call_of(local) + rows_of(asked, asked.rows[:-4] + last))
+            connection.sendall(call_of(local) + rows_of(asked, last))
             assert "must be finite and in" in refusal(ending(connection)).detail
 
 

@@ -50,7 +50,7 @@ def steps(state: TrainingState, made: Updates, first: int, last: int) -> list[to
 def state_on(recipe: Recipe, device: str) -> TrainingState:
     state = new_state(recipe, SHAPE)
     state.model.to(device)
-    state.ema.weights = {name: one.to(device) for name, one in state.ema.weights.items()}
+    state.ema.weights.update({name: one.to(device) for name, one in state.ema.weights.items()})
     return state
 
 

@@ -163,6 +163,22 @@ def test_progress_says_all_four_things() -> None:
     assert format_seconds(3_661) == "1:01:01"
 
 
+def test_an_update_that_is_owed_is_made_before_anybody_reads() -> None:
+    module = torch.nn.Linear(1, 1, bias=False)
+    with torch.no_grad():
+        module.weight.fill_(0.0)
+    ema = Ema(module, decay=0.75)
+    for value, average in ((4.0, 1.0), (5.0, 2.0)):
+        with torch.no_grad():
+            module.weight.fill_(value)
+        ema.owe(module)
+        assert ema.weights["weight"].item() == average
+        assert ema.weights["weight"].item() == average  # and once
+    ema.owe(module)
+    ema.owe(module)
+    assert ema.weights["weight"].item() == 5 - 3 * 0.75**2
+
+
 def test_ema_follows_and_lends() -> None:
     module = torch.nn.Linear(1, 1, bias=False)
     with torch.no_grad():

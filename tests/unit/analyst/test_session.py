@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from analyst.cli import ExitCode, main
 from analyst.errors import CheckpointError, CuratorUnreachable, RecipeError, RunClosed, StepLost
@@ -324,3 +325,36 @@ def test_cosine_falls_over_the_declared_steps(small_recipe: MakeRecipe) -> None:
     config = small_recipe(optimizer__decay="cosine", optimizer__lr=1.0).optimizer
     rates = [learning_rate(config, step, 4) for step in range(1, 5)]
     assert rates == pytest.approx([1.0, 0.853553, 0.5, 0.146447], abs=1e-5)
+
+
+class WaitingRun(FakeRun):
+    """As the client's: what is to be done meanwhile is done when a step has been sent."""
+
+    while_waiting: Callable[[], None]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.while_waiting = lambda: None
+
+    def gradient(self, images: Tensor, labels: Tensor) -> Tensor:
+        self.while_waiting()
+        return super().gradient(images, labels)
+
+
+class WaitingBarrier(FakeBarrier):
+    def open_run(self, *arguments: Any, **named: Any) -> FakeRun:
+        return WaitingRun(self, super().open_run(*arguments, **named).run_id)
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_what_is_done_while_an_answer_is_waited_for_changes_nothing(
+    tmp_path: Path, small_recipe: MakeRecipe, progress: Progress, make_stop: MakeStop, every: int
+) -> None:
+    recipe = small_recipe(training__ema_decay=0.9, session__checkpoint_every=every)
+    saved = []
+    for barrier in (FakeBarrier(), WaitingBarrier()):
+        out = tmp_path / type(barrier).__name__
+        run_session(barrier, recipe, SessionOptions(out=out), progress, make_stop(after=6))
+        saved.append(checkpoint_store(out).load()[0])
+    assert saved[0].keys() == saved[1].keys()
+    assert all(torch.equal(value, saved[1][name]) for name, value in saved[0].items())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -170,6 +170,33 @@ def test_an_interruption_while_a_step_is_queued_leaves_no_stream_that_waits_for_
     run.gradient(batch(0.3), LABELS)  # on a new stream: the old one may count a step as sent
     assert (run.next_step, connection.used) == (3, 2)
     assert connection.num_streams == 2
+
+
+def test_what_is_to_be_done_meanwhile_is_done_between_question_and_answer() -> None:
+    connection, run = new_run()
+    order: list[str] = []
+    connection.before_answer = lambda: order.append("answer")
+    run.while_waiting = lambda: order.append(f"meanwhile, {run._stream.num_waiting} sent")  # type: ignore[union-attr]
+    run.gradient(batch(0.1), LABELS)
+    assert order == ["meanwhile, 1 sent", "answer"]
+
+
+def test_batches_on_their_way_stay_as_they_were_sent() -> None:
+    """Their tensors may be written to before an answer comes, and the step be sent once more."""
+    connection, run = new_run()
+    images = batch(0.0)
+
+    def batches() -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        for value in range(4):
+            images.fill_(value / 10)
+            yield images, LABELS
+
+    steps = run.gradients(batches(), depth=2)
+    next(steps)
+    run.hang_up()  # both are asked again
+    assert len([*steps]) == 3
+    sent = {step: np.frombuffer(data, "<f4")[0] for step, data in connection.asked.items()}
+    assert sent == {step: np.float32((step - 1) / 10) for step in range(1, 5)}
 
 
 def test_images_without_a_graph_are_not_sent() -> None:
