@@ -48,7 +48,8 @@ def ledger(subject: Subject) -> Finding:
             return _beside_a_log(f"{kind}, {where}", is_busy=subject.is_busy)
         else:
             engine = _file_engine(folder, is_served=subject.is_served)
-        return _read(engine, HeadAnchor(folder.head_file(subject.config)), f"{kind}, {where}")
+        anchor = HeadAnchor(folder.head_file(subject.config))
+        return _read(engine, anchor, f"{kind}, {where}", _stored(folder))
     except (LedgerFromTheFuture, LedgerRestored) as problem:
         return fault(f"{kind}, {where}: {problem}", _RECOVER, kind=kind)
     except (LedgerUnavailable, SQLAlchemyError, OSError) as problem:
@@ -99,15 +100,24 @@ def _file_engine(folder: CuratorFolder, *, is_served: bool) -> Engine:
     return engine
 
 
-def _read(engine: Engine, anchor: HeadAnchor, where: str) -> Finding:
+def _stored(folder: CuratorFolder) -> frozenset[str]:
+    """Return the names of which images are stored."""
+    above = folder.images("any").parent
+    found = above.iterdir() if above.is_dir() else ()
+    return frozenset(one.name for one in found if one.is_dir() and one.name[0] != ".")
+
+
+def _read(engine: Engine, anchor: HeadAnchor, where: str, stored: frozenset[str]) -> Finding:
     try:
         with engine.connect() as connection:
-            return _of_entries(connection, anchor, where)
+            return _of_entries(connection, anchor, where, stored)
     finally:
         engine.dispose()
 
 
-def _of_entries(connection: Connection, anchor: HeadAnchor, where: str) -> Finding:
+def _of_entries(
+    connection: Connection, anchor: HeadAnchor, where: str, stored: frozenset[str]
+) -> Finding:
     connect.check_anchor(connection, anchor)
     if not inspect(connection).has_table(schema.meta.name):
         return well(f"{where}: reachable, no ledger in it yet; the first start makes it")
@@ -126,6 +136,14 @@ def _of_entries(connection: Connection, anchor: HeadAnchor, where: str) -> Findi
         return attention(
             f"{words}, the last one {ahead:.0f} s in the future",
             "set the clock; the order of entries holds whatever their times say",
+            **facts,
+        )
+    unknown = sorted(stored - rows.load_datasets(connection).keys())
+    if unknown:
+        return attention(
+            f"{words}; images are stored that it does not know: {', '.join(unknown)}",
+            "a 'dataset add' is running, or was killed: then add the data set again under the same "
+            "name, which takes their place, or remove their folders under datasets/",
             **facts,
         )
     return well(f"{words}, the last one of {last}", **facts)

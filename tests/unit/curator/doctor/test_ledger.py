@@ -127,3 +127,15 @@ def test_a_postgresql_ledger_is_read(folder: CuratorFolder) -> None:
     assert finding.state is State.OK
     assert finding.facts["entries"] == 1
     assert "PostgreSQL" in finding.words
+
+
+def test_images_of_an_adding_that_was_killed_are_told(folder: CuratorFolder) -> None:
+    with closing(SqlLedger.open_writer(folder.ledger, utc_now)) as writer:
+        register(writer)
+    folder.images(small_facts().name).mkdir(parents=True)
+    assert ledger(Subject.of(folder.root)).state is State.OK
+    folder.images("killed").mkdir()
+    finding = ledger(Subject.of(folder.root))
+    assert finding.state is State.ATTENTION
+    assert finding.words.endswith("it does not know: killed")
+    assert "add the data set again under the same name" in finding.next_step
