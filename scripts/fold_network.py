@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -230,13 +231,24 @@ def read_state(path: Path) -> Mapping[str, Tensor]:
         ImportError: If there is no package that reads it.
         ValueError: If it is no such file.
     """
-    if path.suffix == ".safetensors":
-        return load_file(path)
     if path.suffix == ".h5":
         return read_keras(path)
-    state: Mapping[str, Tensor] = torch.load(  # noqa: TID251 - weights_only: nothing is executed
-        path, weights_only=True, map_location="cpu"
-    )
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        state: object = torch.load(  # noqa: TID251 - weights_only: nothing is executed
+            path, weights_only=True, map_location="cpu"
+        )
+    except OSError as problem:
+        msg = f"it cannot be read: {problem.strerror or problem}"
+        raise ValueError(msg) from None
+    except Exception:  # noqa: BLE001 - each reader has its own for a file that is none
+        msg = "it is damaged, or holds more than tensors, which is never executed"
+        raise ValueError(msg) from None
+    if not isinstance(state, Mapping) or not all(isinstance(v, Tensor) for v in state.values()):
+        names = ", ".join(map(str, state)) if isinstance(state, Mapping) else type(state).__name__
+        msg = f"it is no state dictionary but {names[:200]}: save the one that is in it by itself"
+        raise ValueError(msg)
     return state
 
 
@@ -258,7 +270,11 @@ def main() -> int:
     except ValueError as problem:
         print(f"{asked.weights}: {problem}", file=sys.stderr)
         return 1
-    save_file(made, asked.out)
+    try:
+        save_file(made, asked.out)
+    except (OSError, SafetensorError) as problem:
+        print(f"{asked.out} cannot be written: {problem}", file=sys.stderr)
+        return 1
     return 0
 
 

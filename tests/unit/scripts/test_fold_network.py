@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from analyst.embedding.networks import network_map
 from analyst.generators.generator import ImageShape
 from curator.administration.add_network import NewNetwork, add_network
-from scripts.fold_network import ROOT, fold
+from scripts.fold_network import ROOT, fold, read_state
 from tests.fakes.vision_transformer import VisionTransformer
 
 STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))
@@ -160,3 +160,24 @@ def test_another_transformer_is_refused() -> None:
     wide = VisionTransformer(width=768, hidden=3072).by_published_names()
     with pytest.raises(ValueError, match=r"token.weight is \(768,\) in the file, and \(384,\)"):
         fold(wide, "dinov2-vits14", "torchvision", epsilon=1e-5)
+
+
+def test_files_that_are_none_get_words(tmp_path: Path) -> None:
+    whole = tmp_path / "whole.pth"
+    torch.save(ResNet18().state_dict(), whole)
+    cut = whole.read_bytes()[:100_000]
+    for name in ("cut.pth", "cut.safetensors"):
+        (tmp_path / name).write_bytes(cut)
+    torch.save({"epoch": 1, "state_dict": {}}, tmp_path / "nested.pth")
+    torch.save(nn.Linear(1, 1), tmp_path / "module.pth")
+    for name, words in {
+        "cut.pth": "it is damaged, or holds more than tensors",
+        "cut.safetensors": "it is damaged",
+        "nested.pth": "no state dictionary but epoch, state_dict",
+        "module.pth": "which is never executed",
+        "none.pth": "it cannot be read: No such file",
+    }.items():
+        with pytest.raises(ValueError, match=words):
+            read_state(tmp_path / name)
+    with pytest.raises(ValueError, match="it cannot be read"):
+        read_state(tmp_path)
