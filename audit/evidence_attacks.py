@@ -17,17 +17,14 @@ import numpy.typing as npt
 from sklearn.neighbors import NearestNeighbors
 
 from analyst.errors import ImageFileError
+from analyst.evaluation.attack_figures import CONFIDENCE, Figure, Interval, Shuffled, half
 from analyst.evaluation.image_file import LabelledImages, load_images
 from analyst.evaluation.membership import (
-    CONFIDENCE,
     LEAST_RECORDS,
     MOST_RECORDS,
     MOST_SYNTHETIC,
     SHUFFLES,
-    Figure,
-    Interval,
     Membership,
-    Shuffled,
     infer_membership,
     num_copies,
 )
@@ -75,11 +72,11 @@ class CanaryFigures:
     def figures(self) -> list[Figure]:
         """Return what was measured, for people."""
         num_guesses = 2 * max(1, self.num_canaries // _GUESSED)
-        half = f"50%, an alarm from {Interval.least_above(0.5, num_guesses)} on"
+        by = half(num_guesses)
         bound = f"{self.epsilon:.2f}; so few can show at most {self.most:.2f}"
         figures = [
             Figure("planted test images: drawn, and in", f"{self.num_canaries:,}, {self.num_in:,}"),
-            Figure("in or out guessed rightly by nearness", self.right.percent(), half, "above"),
+            Figure("in or out guessed rightly by nearness", self.right.percent(), by, "above"),
             Figure(f"lower bound of epsilon at delta {self.delta:g}", bound, "0", "above"),
         ]
         if self.exposure is not None:

@@ -7,10 +7,9 @@ import numpy.typing as npt
 import pytest
 from scipy.stats import binom
 
+from analyst.evaluation.attack_figures import Interval, Shuffled
 from analyst.evaluation.membership import (
-    Interval,
     Membership,
-    Shuffled,
     check_publicly,
     infer_membership,
     num_copies,
