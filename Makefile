@@ -8,7 +8,7 @@ STAMP = $(VENV)/.installed
 JOBS ?= 2
 E2E_JOBS ?= $(shell expr $(JOBS) + 1)  # each of them waits for other processes half of the time
 BESIDE ?= types timed lint  # parts of `make test` that run side by side, as each needs one core
-TIMED = tests/statistical/test_timing.py tests/performance  # beside one process at most
+TIMED = $(wildcard tests/statistical/test_timing*.py) tests/performance  # beside one process at most
 
 NUMERIC = tests/unit/curator/divergences tests/unit/curator/sanitizer tests/unit/curator/mechanisms \
 	tests/unit/analyst/test_generators.py tests/unit/analyst/test_embedding.py \

@@ -19,7 +19,7 @@ _BAR_WIDTH = 30
 OPENING: Final = "the curator opens the run"
 RELEASING: Final = (
     "the curator makes the run's one release, a pass of the same work whichever records there are "
-    "(how far it is it does not tell: its pace could tell of them)"
+    "(how far it is the steward alone is told: its pace could tell of them)"
 )
 _FIRST_WAIT_S = 10.0
 _LONGEST_WAIT_S = 60.0

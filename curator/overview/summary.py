@@ -7,7 +7,7 @@ the auditor see everybody's. Whatever is refused elsewhere is not gathered here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from curator.divergences.backend import Choice
@@ -21,7 +21,8 @@ from curator.overview.queries import (
     spent_alone,
 )
 from curator.privacy.facts import DatasetFacts
-from curator.service.caller import Caller
+from curator.service.caller import Caller, Role
+from curator.service.releases_in_progress import InProgress
 from curator.service.served_datasets import ServedDatasets
 from curator.telemetry.requests import Telemetry
 
@@ -36,7 +37,7 @@ class Shown:
     is_ready: Callable[[], bool]  # whether the curator takes steps now
     solver: Choice | None = None  # of the Sinkhorn updates, with its measured error
     history: History = field(default_factory=History)  # of the ledger; by default read anew
-    making: Callable[[], Mapping[str, float]] = dict  # seconds of releases that are being made here
+    making: Callable[[], Mapping[str, InProgress]] = dict  # releases that are being made here
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,24 +64,12 @@ class DatasetOverview:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Making:
-    """A release that is being made: how long already, and how much work the whole of it is.
-
-    Privacy:
-        The clock and a declared bound. How far it is could tell of records, so nobody is told.
-    """
-
-    seconds: float
-    max_size: int | None  # units that the pass has room for; None for who does not see the bound
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class RunOverview:
     """One run, how many steps were charged a second lately, and its release while it is made."""
 
     state: RunState
     steps_per_second: float | None
-    making: Making | None
+    making: InProgress | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,7 +112,6 @@ def overview(shown: Shown, caller: Caller, at: datetime) -> Overview:
     ledger, history = shown.ledger, shown.history
     has_whole_history = history.read(ledger)
     runs, making = list_runs(ledger, caller), shown.making()
-    bounds = _bounds(shown) if making and caller.sees_everything else {}
     return Overview(
         caller=caller,
         at=at,
@@ -139,7 +127,7 @@ def overview(shown: Shown, caller: Caller, at: datetime) -> Overview:
             RunOverview(
                 state=run,
                 steps_per_second=history.steps_per_second(run.run_id, at),
-                making=_making(run, making, bounds),
+                making=_making(making.get(run.run_id), caller),
             )
             for run in runs.open
         ),
@@ -150,16 +138,11 @@ def overview(shown: Shown, caller: Caller, at: datetime) -> Overview:
     )
 
 
-def _bounds(shown: Shown) -> dict[str, int]:
-    return {facts.name: facts.max_size for facts in list_datasets(shown.ledger, shown.datasets)}
-
-
-def _making(
-    run: RunState, seconds: Mapping[str, float], bounds: Mapping[str, int]
-) -> Making | None:
-    if run.run_id not in seconds:
-        return None
-    return Making(seconds=seconds[run.run_id], max_size=bounds.get(run.dataset))
+def _making(making: InProgress | None, caller: Caller) -> InProgress | None:
+    """Return what a caller may see of a release: when its tenths change may tell of records."""
+    if making is None or caller.role is Role.STEWARD:
+        return making
+    return replace(making, tenths=None)
 
 
 def _dataset(shown: Shown, caller: Caller, facts: DatasetFacts) -> DatasetOverview:

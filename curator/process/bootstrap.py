@@ -225,7 +225,7 @@ def create_curator(
             is_ready=is_ready,
             solver=solver,
             history=history,
-            making=lambda: runs.setups.seconds(runs.monotonic()),
+            making=lambda: runs.setups.in_progress(runs.monotonic()),
         )
         app = create_app(shown, planner, tokens, folder.signing_key)
         administration = CommandServer(

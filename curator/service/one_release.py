@@ -7,6 +7,8 @@ the charge stays and it is not made again.
 
 from __future__ import annotations
 
+import itertools
+import logging
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
@@ -33,13 +35,15 @@ from curator.service.caller import Caller
 from curator.service.find_run import live_run, run_of
 from curator.service.live_run import LiveRun
 from curator.service.runs import Runs
-from curator.state.asking import private_batches
+from curator.state.asking import num_private_batches, private_batches
 
 FAILED: Final = "the one release failed"
 _LOOK_SECONDS: Final = 1.0  # between two looks at what other curators wrote into the ledger
 _STOPPED: Final = "the steward has stopped the data set"
 _CLOSED: Final = "the run was closed"
 _DAMAGED: Final = "the stored images of the data set were damaged"
+
+_logger = logging.getLogger(__name__)
 
 
 class _UnwantedError(Exception):
@@ -73,7 +77,8 @@ def make_release(
         raise
     try:
         batches = private_batches(mechanism, live.records, noise)
-        release = mechanism.setup(_while_wanted(runs, live, batches), noise)
+        num_batches = num_private_batches(mechanism, live.facts)
+        release = mechanism.setup(_while_wanted(runs, live, batches, num_batches), noise)
         _check_wanted(runs, live)
         _keep(runs, live, encode_release(release))
     except _UnwantedError as ended:
@@ -97,15 +102,16 @@ def give_up(runs: Runs, live: LiveRun, reason: str) -> None:
 
 
 def _while_wanted(
-    runs: Runs, live: LiveRun, batches: Iterator[Private[RecordBatch]]
+    runs: Runs, live: LiveRun, batches: Iterator[Private[RecordBatch]], num_batches: int
 ) -> Iterator[Private[RecordBatch]]:
-    """Hand on each batch, after asking whether the release is still wanted.
+    """Hand on each batch, after asking whether the release is still wanted, and say how many went.
 
     Raises:
         _UnwantedError: If it is not; the next batch is neither drawn nor read.
     """
     looked = runs.monotonic()
-    while True:
+    for done in itertools.count():
+        _tell(runs, live, done, num_batches)
         _check_wanted(runs, live)
         if runs.monotonic() - looked >= _LOOK_SECONDS:
             looked = runs.monotonic()
@@ -117,6 +123,14 @@ def _while_wanted(
         if batch is None:
             return
         yield batch
+
+
+def _tell(runs: Runs, live: LiveRun, done: int, num_batches: int) -> None:
+    """Tell the steward's log, now and then, how much of a release is done."""
+    tenths = runs.setups.look(live, done, num_batches, runs.monotonic())
+    if tenths is not None:
+        words = "run %s: %d tenths of the %d batches of its release are done"
+        _logger.info(words, live.run_id, tenths, num_batches)
 
 
 def _check_wanted(runs: Runs, live: LiveRun) -> None:

@@ -3,20 +3,50 @@
 The run's own lock is held by whoever makes its release, for as long as that takes. Who ends a run
 must not wait for it, so it is marked as closed here, under a lock that is held for an instant.
 
-Of one that is being made others are told when it began, and nothing of how far it is. Each batch of
-the pass is the same work, and there are as many as the declared bounds say. But the pace of batches
-could still show where the records end: behind the last one, rows are read that were read just now,
-and no longer from the disk. Over the whole pass that is one time; told as it goes, it would be one
-for each batch. Time that has passed, and declared numbers, are the same whatever the records are.
+Of one that is being made everybody who may see the run is told when it began. How far it is is for
+the steward alone, who has the images: in tenths of all its batches, looked at every ten seconds.
+
+Each batch is the same work, and there are as many as the declared bounds say, so that the tenths
+are the same sequence whatever the records are. When each was reached is not proved to be: the pace
+of batches could show where the records end, as behind the last one rows are read that were read
+just now, and no longer from the disk. Over the whole pass that is one time; told as it goes, it
+would be one for each batch. So no analyst and no auditor is told, and whoever comes by the
+steward's log sees ten times on a coarse grid. A pace for everybody, of the first batch alone, would
+be public but wrong by several times: that batch also compiles and loads.
 """
 
 from __future__ import annotations
 
 import threading
-from typing import final
+from dataclasses import dataclass
+from typing import Final, final
 
 from curator.errors import Unavailable
 from curator.service.live_run import LiveRun
+
+LOOK_SECONDS: Final = 10.0
+_PARTS: Final = 10
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InProgress:
+    """How a release stands that is being made.
+
+    Privacy:
+        `seconds` is the clock's. `tenths` counts batches, of which there are publicly many; when
+        it changes may tell of records.
+    """
+
+    seconds: float
+    tenths: int | None  # of its batches that are done; None for who is not the steward
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class _Making:
+    live: LiveRun
+    began: float
+    looked: int = 0  # how many times
+    tenths: int = 0
 
 
 @final
@@ -26,7 +56,7 @@ class Setups:
     def __init__(self) -> None:
         """Start with none."""
         self._lock = threading.Lock()
-        self._making: dict[str, tuple[LiveRun, float]] = {}  # with when it began
+        self._making: dict[str, _Making] = {}  # by the run's id
         self._stopping = threading.Event()
 
     @property
@@ -41,7 +71,7 @@ class Setups:
             Unavailable: If there is one; it is over in a while.
         """
         with self._lock:
-            if any(live.analyst == analyst for live, _ in self._making.values()):
+            if any(one.live.analyst == analyst for one in self._making.values()):
                 msg = (
                     "the one release of another run of yours is being made, and one is made at a "
                     "time: ask again when it is ready, or close that run; nothing was charged"
@@ -56,7 +86,7 @@ class Setups:
             now: Monotonic seconds.
         """
         with self._lock:
-            self._making[live.run_id] = live, now
+            self._making[live.run_id] = _Making(live=live, began=now)
 
     def finish(self, live: LiveRun) -> None:
         """Note that it is not being made any more; call it before the run's lock is released.
@@ -67,17 +97,38 @@ class Setups:
         with self._lock:
             self._making.pop(live.run_id, None)
 
-    def seconds(self, now: float) -> dict[str, float]:
-        """Return for how long each release has been made, by the run's id.
+    def look(self, live: LiveRun, done: int, num_batches: int, now: float) -> int | None:
+        """Note how far a release is, every ten seconds from when it began.
+
+        Args:
+            live: What `begin` was told.
+            done: Batches that are over.
+            num_batches: Public number of all of them.
+            now: Monotonic seconds.
+
+        Returns:
+            How many tenths are done, where that is more than at the last look.
+        """
+        with self._lock:
+            making = self._making[live.run_id]
+            looked = int((now - making.began) / LOOK_SECONDS)
+            tenths = _PARTS * done // num_batches
+            if looked == making.looked:
+                return None
+            making.looked, before, making.tenths = looked, making.tenths, tenths
+            return tenths if tenths > before else None
+
+    def in_progress(self, now: float) -> dict[str, InProgress]:
+        """Return how each release stands, by the run's id; its tenths are for the steward.
 
         Args:
             now: Monotonic seconds.
-
-        Privacy:
-            Functions of the clock and of when runs were opened; no batch changes them.
         """
         with self._lock:
-            return {run_id: now - began for run_id, (_, began) in self._making.items()}
+            return {
+                run_id: InProgress(seconds=now - one.began, tenths=one.tenths)
+                for run_id, one in self._making.items()
+            }
 
     def is_making(self, run_id: str) -> bool:
         """Return whether the release of a run is being made here."""

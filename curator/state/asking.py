@@ -8,7 +8,8 @@ from typing import Any
 
 from curator.data.sampling import PrivateRecords
 from curator.mechanisms.base import ReleasedOnceMechanism, StatefulMechanism
-from curator.privacy.batches import PASS_ROWS, RecordBatch, Samples
+from curator.privacy.batches import PASS_ROWS, RecordBatch, Samples, shape_of_pass
+from curator.privacy.facts import DatasetFacts
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private
 from curator.privacy.release import Release
@@ -38,6 +39,20 @@ def private_batches(
     if samples.before_all is None:
         return drawn
     return itertools.chain(drawn, records.batches(PASS_ROWS))
+
+
+def num_private_batches(mechanism: ReleasedOnceMechanism, facts: DatasetFacts) -> int:
+    """Return how many batches `private_batches` has for a mechanism that releases once.
+
+    Args:
+        mechanism: Says which samples it requires.
+        facts: Of the data set: the number is public.
+    """
+    samples = mechanism.requirements().samples
+    before_all = 0 if samples is None else samples.before_all or 0
+    most_rows = facts.max_records_per_group or 1
+    num_batches, _ = shape_of_pass(facts.max_size, most_rows, PASS_ROWS)
+    return before_all + num_batches
 
 
 def state_step(

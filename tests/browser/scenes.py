@@ -31,6 +31,7 @@ from curator.privacy.event_numbers import SamplingRate
 from curator.rest.app import create_app
 from curator.rest.server import RestConfig, RestServer
 from curator.service.caller import Role
+from curator.service.releases_in_progress import InProgress
 from curator.service.served_datasets import ServedDataset, ServedDatasets
 from curator.service.service import Service
 from curator.telemetry.requests import FinishedRequest
@@ -59,7 +60,7 @@ class Scene:
         self.clock = FakeClock()
         self.clock.now = datetime.now(UTC) - timedelta(days=6)
         self.ledger = MemoryLedger(self.clock)
-        self.making: dict[str, float] = {}  # seconds, by run
+        self.making: dict[str, InProgress] = {}  # by run
         empty = service(self.ledger, holder=HOLDER)
         self.service = replace(empty, runs=replace(empty.runs, datasets=ServedDatasets()))
         for name in names:

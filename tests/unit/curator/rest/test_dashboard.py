@@ -15,6 +15,7 @@ from curator.ledger.entries import ShareSet, StatusSet
 from curator.ledger.ledger import DatasetRegistration, DatasetStatus
 from curator.rest.pages import SCRIPT, STYLE
 from curator.service.caller import Role
+from curator.service.releases_in_progress import InProgress
 from curator.service.served_datasets import ServedDataset
 from tests.browser.scenes import Scene, rehearsing
 from tests.contract.ledger_values import SETUP, opening
@@ -66,14 +67,20 @@ def test_an_analyst_sees_nothing_of_others(
     assert f"{total:.4f}" in text
 
 
-@pytest.mark.parametrize(("who", "sees_bound"), [("alice", False), ("steward", True)])
-def test_a_release_that_is_being_made_shows_time_and_declared_numbers(
-    desk: Desk, who: str, sees_bound: bool
+@pytest.mark.parametrize(
+    ("who", "sees_tenths"), [("alice", False), ("auditor", False), ("steward", True)]
+)
+def test_a_release_that_is_being_made_shows_time_and_to_the_steward_how_far_it_is(
+    desk: Desk, who: str, sees_tenths: bool
 ) -> None:
-    desk.scene.making[desk.open_run] = 83.4
-    text = ask(desk.app, "/", token=desk.token[who]).text
-    assert "its release has been made for 1 min 23 s" in text
-    assert ("with room for 70\N{NO-BREAK SPACE}000" in text) == sees_bound
+    pages = []
+    for tenths in (0, 3):
+        desk.scene.making[desk.open_run] = InProgress(seconds=83.4, tenths=tenths)
+        text = ask(desk.app, "/", token=desk.token[who]).text
+        assert "its release has been made for 1 min 23 s" in text
+        assert (f"{tenths} of 10 parts" in text) == sees_tenths
+        pages.append(text.partition('id="runs"')[2].partition("</section>")[0])
+    assert (pages[0] == pages[1]) != sees_tenths  # not a byte of it for anybody else
     assert "its release" not in ask(desk.app, "/", token=desk.token["bob"]).text
     desk.scene.making.clear()
     assert "its release" not in ask(desk.app, "/", token=desk.token[who]).text

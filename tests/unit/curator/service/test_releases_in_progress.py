@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
+from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
-from curator.errors import RunClosed, Unavailable
+from curator.errors import CuratorError, RunClosed, Unavailable
 from curator.ledger.datasets_and_runs import RunState
 from curator.ledger.entries import StatusSet
 from curator.ledger.ledger import DatasetStatus
@@ -26,15 +29,18 @@ from curator.service.one_release import download_release
 from curator.service.open_run import RunRequest, open_run
 from curator.service.service import Service
 from curator.service.steward_decisions import decide
+from curator.state import asking
 from tests.fakes.curator import (
     ALICE,
     BOB,
     STEWARD,
     memory_ledger,
+    opened,
     service,
     small_images,
     step_request,
 )
+from tests.fakes.facts import small_facts
 from tests.unit.curator.service.test_setup_batches import AUTOENCODER
 
 SECONDS = 20.0
@@ -193,19 +199,85 @@ def test_a_decision_between_the_last_look_and_the_keeping_is_kept_to(
     assert only(ctx).setup_digest == ""
 
 
-def test_what_is_told_of_a_release_does_not_follow_its_batches() -> None:
-    """Only the clock decides: at the first batch, at the last, and where none is a record's."""
-    told, run_ids = [], []
-    for halt in (1, 3, 4):
-        clock = Clock()
-        ctx, records, opening = halted(halt, monotonic=clock)
-        clock.now += 70.0
-        told.append(ctx.runs.setups.seconds(clock.now))
-        run_ids.append(only(ctx).run_id)
-        records.go.set()
-        opening.result(SECONDS)
-        assert ctx.runs.setups.seconds(clock.now) == {}
-    assert told == [{run_id: 70.0} for run_id in run_ids]
+class Paced:
+    """Records that are passed over one by one, each batch in as many seconds of a clock."""
+
+    def __init__(self, number: int, seconds: float, fails_at: int = -1) -> None:
+        images = small_images()
+        places = np.arange(number) % 5
+        held = LabelledImages(levels=images.levels[places], labels=images.labels[places])
+        self.inner = PrivateRecords(held, small_facts().max_size)
+        self.seconds, self.fails_at = seconds, fails_at
+        self.clock = Clock()
+        self.look: Callable[[], int | None] = lambda: None
+        self.seen: list[int | None] = []
+
+    def batches(self, rows: int) -> Any:
+        assert rows == 1
+        for number, batch in enumerate(self.inner.batches(rows)):
+            self.seen.append(self.look())
+            if number == self.fails_at:
+                raise RuntimeError
+            self.clock.now += self.seconds
+            yield batch
+
+    def is_whole(self) -> bool:
+        return self.inner.is_whole()
+
+
+def paced(
+    monkeypatch: pytest.MonkeyPatch, number: int, seconds: float, fails_at: int = -1
+) -> tuple[Paced, Service, Callable[[], RunState]]:
+    monkeypatch.setattr(asking, "PASS_ROWS", 1)
+    records = Paced(number, seconds, fails_at)
+    served: Any = records
+    ctx = service(records=served, monotonic=records.clock)
+
+    def tenths() -> int | None:
+        (one,) = ctx.runs.setups.in_progress(records.clock.now).values()
+        return one.tenths
+
+    records.look = tenths
+    return records, ctx, lambda: opened(ctx, "mean-embedding")
+
+
+@pytest.mark.parametrize("number", [0, 1, 5, 10])
+@pytest.mark.parametrize(
+    ("seconds", "seen", "logged"),
+    [
+        (12.0, list(range(10)), list(range(1, 11))),
+        (4.0, [0, 0, 0, 3, 3, 5, 5, 5, 8, 8], [3, 5, 8, 10]),  # a look every ten seconds
+        (0.9, [0] * 10, []),
+    ],
+)
+def test_how_far_a_release_is_goes_by_the_declared_size_whatever_the_records_are(
+    number: int,
+    seconds: float,
+    seen: list[int],
+    logged: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    records, ctx, make = paced(monkeypatch, number, seconds)
+    with caplog.at_level(logging.INFO, "curator"):
+        run = make()
+    assert records.seen == seen
+    assert caplog.messages == [
+        f"run {run.run_id}: {tenths} tenths of the 10 batches of its release are done"
+        for tenths in logged
+    ]
+    assert ctx.runs.setups.in_progress(records.clock.now) == {}
+
+
+def test_a_release_that_fails_is_in_progress_no_more(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    records, ctx, make = paced(monkeypatch, 5, 12.0, fails_at=7)
+    with caplog.at_level(logging.INFO, "curator"), pytest.raises(CuratorError):
+        make()
+    assert records.seen == list(range(8))
+    assert [int(message.split()[2]) for message in caplog.messages] == list(range(1, 8))
+    assert ctx.runs.setups.in_progress(records.clock.now) == {}
 
 
 def test_a_setup_is_not_idle_and_neither_is_its_run_after_it() -> None:

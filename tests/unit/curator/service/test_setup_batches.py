@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
+from curator.data.images import LabelledImages
 from curator.data.sampling import PrivateRecords
 from curator.errors import PolicyRefused, RunClosed
 from curator.ledger.datasets_and_runs import RunState
@@ -20,7 +22,8 @@ from curator.service.one_release import download_release
 from curator.service.open_run import RunRequest, open_run
 from curator.service.service import Service
 from curator.service.steward_policy import StewardPolicy
-from curator.state.asking import private_batches
+from curator.state import asking
+from curator.state.asking import num_private_batches, private_batches
 from tests.fakes.curator import (
     ALICE,
     EMBEDDING,
@@ -80,6 +83,29 @@ def test_samples_come_first_and_then_every_record_once() -> None:
     assert isinstance(once, MeanEmbedding)
     whole = [one.unseal() for one in private_batches(once, records, SeededNoise(2))]
     assert sum(int(batch.mask_M.sum()) for batch in whole) == 5
+
+
+@pytest.mark.parametrize("most", [None, 3])
+def test_how_many_batches_there_are_is_known_from_public_facts(
+    most: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of records and of groups, of any number of them that the facts admit."""
+    monkeypatch.setattr(asking, "PASS_ROWS", 2)
+    unit = "record" if most is None else "group"
+    facts, images = small_facts(unit=unit, max_records_per_group=most), small_images()
+    for name, parameters in (("mean-embedding", EMBEDDING), ("dp-merf-ae", AUTOENCODER)):
+        mechanism = parse_mechanism(name, json.dumps(parameters), facts.space)
+        assert isinstance(mechanism, MeanEmbedding | DpMerfAe)
+        for number in (0, 2, 5):
+            held = LabelledImages(
+                levels=images.levels[:number],
+                labels=images.labels[:number],
+                groups=None if most is None else np.arange(number) // 2,
+                max_per_group=most,
+            )
+            records = PrivateRecords(held, facts.max_size)
+            batches = list(private_batches(mechanism, records, SeededNoise(2)))
+            assert len(batches) == num_private_batches(mechanism, facts)
 
 
 def test_nothing_is_read_before_the_charge_and_each_sample_once(
