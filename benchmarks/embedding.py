@@ -34,7 +34,7 @@ from analyst.recipes import Recipe, load_recipe
 from analyst.training.state import new_state
 from analyst.training.updates import EagerUpdates
 from analyst.tune_process import tune_process
-from benchmarks.rows import Work, compute_as_the_curator, print_row, summary, timed
+from benchmarks.rows import Work, about, compute_as_the_curator, print_row, summary, timed
 from curator.divergences import scattering as curators
 from curator.mechanisms.mean_embedding import MeanEmbedding, MeanEmbeddingSpec
 from curator.privacy.batches import PASS_ROWS, ImageSpace, RecordBatch
@@ -215,7 +215,9 @@ def _backward(transform: Callable[[Tensor], Tensor], images: Tensor) -> Work:
 def _print(what: str, works: dict[str, Work], repeats: int, **facts: object) -> None:
     """Print times, and how many times as long as now what has another name takes."""
     found = {name: summary(seconds) for name, seconds in timed(works, repeats).items()}
-    print_row(what=what, times=found, ratios=_ratios(found), **facts)
+    print_row(
+        **about(), benchmark="embedding", what=what, times=found, ratios=_ratios(found), **facts
+    )
 
 
 def _ratios(found: dict[str, dict[str, float]]) -> dict[str, float]:
