@@ -3,6 +3,8 @@
 Of a loop over arrays a compiler makes vectors only after it has asked whether any of them overlap,
 which takes as long as a short loop itself, and it keeps nothing of one loop in registers for the
 next. These functions say what is a vector. Nothing here looks at the bounds of an array.
+
+What numba keeps of a caller does not see a change of this file: touch the caller's file, too.
 """
 
 from __future__ import annotations
