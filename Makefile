@@ -12,6 +12,7 @@ TIMED = $(wildcard tests/statistical/test_timing*.py) tests/performance  # besid
 
 NUMERIC = tests/unit/curator/divergences tests/unit/curator/sanitizer tests/unit/curator/mechanisms \
 	tests/unit/analyst/test_generators.py tests/unit/analyst/test_embedding.py \
+	tests/unit/analyst/test_scattering.py tests/unit/analyst/test_last_layers.py \
 	--ignore=tests/unit/curator/mechanisms/test_described.py
 NEWEST = tests/contract/test_ledgers.py tests/contract/test_mechanisms.py tests/unit/analyst tests/unit/cli tests/unit/curator/rest tests/unit/curator/rpc tests/unit/curator/telemetry
 SYNC = $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)  # a part's output in one piece

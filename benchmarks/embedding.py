@@ -4,35 +4,37 @@
     python -m benchmarks.embedding
 
 The sizes are those of `embedding-mnist-10-cpu`: 100 images of 28 x 28 a training step, batches of
-512 records a release. Before means torch alone, by tiles, and rows of a batch that are looked
-at all at once; orthogonal means structured orthogonal frequencies in the place of Gaussian ones.
-Without kymatio its part is left out.
+512 records a release. Before means torch alone, layer by layer and by tiles, and rows of a batch
+that are looked at all at once; orthogonal means structured orthogonal frequencies in the place of
+Gaussian ones. Without kymatio its part is left out.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 from unittest.mock import patch
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import relu
 
 from analyst.embedding.feature_maps import fourier_parts, joined
 from analyst.embedding.file import SavedEmbedding
 from analyst.embedding.offline import OfflineRun, class_means, mmd_gradient
 from analyst.embedding.scattering import plain_scattering, scattering, why_plain
 from analyst.facts import ImageFacts
+from analyst.generators import conv_embedding
 from analyst.generators.generator import ImageShape, draw_latents
 from analyst.recipes import Recipe, load_recipe
 from analyst.training.state import new_state
 from analyst.training.updates import EagerUpdates
 from analyst.tune_process import tune_process
-from benchmarks.rows import Work, compute_as_the_curator, print_row, summary, timed
+from benchmarks.rows import Work, about, compute_as_the_curator, print_row, summary, timed
 from curator.divergences import scattering as curators
 from curator.mechanisms.mean_embedding import MeanEmbedding, MeanEmbeddingSpec
 from curator.privacy.batches import PASS_ROWS, ImageSpace, RecordBatch
@@ -121,15 +123,18 @@ def compare_training(repeats: int) -> None:
     ]
     rows_of, means_KR = joined(parts), class_means(embedding).to(torch.float32)
 
-    def step(gradient: Callable[[Tensor, Tensor], Tensor]) -> Work:
+    def step(gradient: Callable[[Tensor, Tensor], Tensor], *, plain: bool = False) -> Work:
         state = new_state(recipe, _SHAPE)
+        if plain:
+            state.optimizer.param_groups[0]["fused"] = None
         updates = EagerUpdates(state, "cpu")
         model = state.model
 
         def take() -> None:
             labels = recipe.mechanism.draw_labels(model.num_classes, state.randomness)
             latents = draw_latents(model.latent, len(labels), model.latent_dim, state.randomness)
-            images = updates.images(latents, labels)
+            with _layer_by_layer() if plain else nullcontext():
+                images = updates.images(latents, labels)
             updates.apply(gradient(images, labels), recipe.optimizer.lr)
 
         return take
@@ -138,10 +143,24 @@ def compare_training(repeats: int) -> None:
         "now": step(run.gradient),
         "orthogonal": step(orthogonal.gradient),
         "three turns": step(turns.gradient),
-        "before": step(lambda images, labels: mmd_gradient(rows_of, means_KR, images, labels)),
+        "before": step(
+            lambda images, labels: mmd_gradient(rows_of, means_KR, images, labels), plain=True
+        ),
         "images and update alone": step(lambda images, _: torch.ones_like(images)),
     }
     _print("training step", works, repeats, why_plain=why_plain())
+
+
+@contextmanager
+def _layer_by_layer() -> Iterator[None]:
+    """Let the generator's last layers be torch's own."""
+
+    def layers(maps: Tensor, norm: nn.Module, convolution: nn.Module) -> Tensor:
+        channels: Tensor = convolution(relu(norm(maps)))
+        return channels
+
+    with patch.object(conv_embedding, "rectified_convolution", layers):
+        yield
 
 
 def _mechanism(assignments: dict[str, Any]) -> MeanEmbedding:
@@ -196,7 +215,9 @@ def _backward(transform: Callable[[Tensor], Tensor], images: Tensor) -> Work:
 def _print(what: str, works: dict[str, Work], repeats: int, **facts: object) -> None:
     """Print times, and how many times as long as now what has another name takes."""
     found = {name: summary(seconds) for name, seconds in timed(works, repeats).items()}
-    print_row(what=what, times=found, ratios=_ratios(found), **facts)
+    print_row(
+        **about(), benchmark="embedding", what=what, times=found, ratios=_ratios(found), **facts
+    )
 
 
 def _ratios(found: dict[str, dict[str, float]]) -> dict[str, float]:

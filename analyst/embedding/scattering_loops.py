@@ -7,38 +7,51 @@ the same parts but for a sign, so a quarter of the products is left. Moduli are 
 appear, and the way back computes them again: what has the full resolution is never stored.
 
 Shapes: N images, C channels, H height, W width, S coefficients. Inside all arrays are flat: maps
-[H, W, 16], those to be filtered [H + 6, W + 6, 16] with a margin of zeros; innermost loops get the
-places of what they read and write, unsigned, so that compilers need not ask for their sign.
+[H, W, 16], those to be filtered [H + 6, W + 6, 16] with a margin of zeros; functions get the places
+of what they read and write.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numba import njit
+
+from analyst.embedding.vectors import (
+    WIDTH,
+    filled,
+    load,
+    minus,
+    over,
+    plus,
+    root,
+    store,
+    times,
+    weighed,
+)
 
 F, U = np.float32, np.uint64
 LANES = 16
 _ANGLES = 8
 _MARGIN = 3
 _EDGE = _MARGIN * LANES
-_CHUNK = 8 * LANES  # of a row at once: what its windows are split into fits the nearest cache
+_CHUNK = 14 * LANES  # of a row at once: what its windows are split into fits the nearest cache
 _SPAN = _CHUNK + 2 * _EDGE
+_TILE = 64  # coefficients that change places at once
 _SMOOTHING = F(2.0**-26)
 _FIRST_SHARE, _SECOND_SHARE = F(2 / 4), F(6 / 4)  # of one of four pixels, by order
 _QUARTER, _HALF, _ONE, _NOTHING = F(0.25), F(0.5), F(1), F(0)
 
-# A window split along y: the middle and three sums, then three differences.
-_NUM_COLUMNS = 7
-# Then across x: even both ways 4 x 4 rows, odd both ways 3 x 3, odd along 3 x 4, odd across 4 x 3.
-_EVEN, _ODD, _ALONG, _ACROSS = 0, 16 * _CHUNK, 25 * _CHUNK, 37 * _CHUNK
-_NUM_ROWS = 49
-# Real parts are even (angles 0 to 4) plus odd both ways (1 to 3), imaginary ones odd along (1 to 4)
-# plus odd across (0 to 3). The angle 8 - a has a minus for that plus.
-_REAL, _TURN, _IMAGINARY, _OTHER_TURN = 0, 5, 8, 12
+# A window split along y: the middle and three sums, then three differences. Across x each of these
+# columns has a middle and three sums, which are even, and three differences, which are odd. Real
+# parts are even in sums of rows (angles 0 to 4) plus odd in differences (1 to 3), imaginary ones
+# even in differences (1 to 4) plus odd in sums (0 to 3). The angle 8 - a has a minus for that plus.
+_NUM_COLUMNS, _NUM_SUMS = 7, 4
+_REAL, _OTHER_TURN, _IMAGINARY, _TURN = 0, 5 * WIDTH, 9 * WIDTH, 13 * WIDTH
 _NUM_PARTS = 16
+_EVENS, _STEP = 5, 9  # weights of a place: five that are even, or four, then those that are odd
+_LINE = 4 * _STEP  # of a column
 
 
 def _compiled(function: Any) -> Any:
@@ -51,24 +64,24 @@ def _compiled(function: Any) -> Any:
 
 
 def split(filters_277: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the weight of each row of a split window in each part of the filters.
+    """Return the weight of each place of a split window in each part of the filters.
 
     Args:
         filters_277: Real parts, then imaginary ones, [2 * 8, 7, 7].
 
     Returns:
-        [16 * 16], zeros where a part has fewer rows than 16.
+        [7 * 4 * 9]: by column and by distance from the middle, zeros where there are fewer parts.
     """
-    weights = np.zeros((_NUM_PARTS, 16), F)
+    weights = np.zeros((_NUM_COLUMNS, 4, _STEP), F)
     quadrants, mirrored = filters_277[:, 3:, 3:], filters_277[:, 3:, 3::-1]
     even, odd = (quadrants + mirrored) / 2, (quadrants - mirrored) / 2
     for angle in range(5):
-        weights[_REAL + angle] = even[angle].reshape(-1)
-    for angle in range(1, 4):
-        weights[_TURN + angle - 1, :9] = odd[angle, 1:, 1:].reshape(-1)
+        weights[:4, :, angle] = even[angle]
     for angle in range(4):
-        weights[_IMAGINARY + angle, :12] = even[_ANGLES + angle + 1, 1:].reshape(-1)
-        weights[_OTHER_TURN + angle, :12] = odd[_ANGLES + angle, :, 1:].reshape(-1)
+        weights[:4, 1:, _EVENS + angle] = odd[_ANGLES + angle, :, 1:]
+        weights[4:, :, angle] = even[_ANGLES + angle + 1, 1:]
+    for angle in range(1, 4):
+        weights[4:, 1:, _EVENS + angle - 1] = odd[angle, 1:, 1:]
     return weights.reshape(-1)
 
 
@@ -109,9 +122,10 @@ def scatter(images_NCHW: Any, weights: Any, start: int, rows_NS: Any) -> Any:
         place = (17 * channels + _ANGLES * p) * inner
         _moduli(first, p * size, height, width, weights, _SECOND_SHARE, out, place, 0)
     columns = out.reshape(-1, LANES)
-    for n in range(min(LANES, num_images - start)):
-        for s in range(len(columns)):
-            rows_NS[start + n, s] = columns[s, n]
+    for begin in range(0, len(columns), _TILE):
+        for n in range(min(LANES, num_images - start)):
+            for s in range(begin, min(begin + _TILE, len(columns))):
+                rows_NS[start + n, s] = columns[s, n]
     return first
 
 
@@ -134,39 +148,41 @@ def pull(
     height, width = (height + 3) // 4 * 2, (width + 3) // 4 * 2
     whole, half = _images(images_NCHW, start)
     size, inner = _map_size(height, width), height // 2 * width // 2 * LANES
-    slopes = np.zeros((81 * channels * inner // LANES, LANES), F)
-    for n in range(num_images):
-        for s in range(len(slopes)):
-            slopes[s, n] = slopes_NS[start + n, s]
-    slopes = slopes.reshape(-1)
+    slopes = _columns(slopes_NS, start, num_images)
     area = height * width * LANES
     of_first, of_half = np.empty(_ANGLES * area, F), np.empty(area, F)
     small, large = np.zeros(size, F), np.zeros(_map_size(2 * height, 2 * width), F)
-    back = _turned(weights)
     for c in range(channels):
         for a in range(_ANGLES):
             p = _ANGLES * c + a
             place = (17 * channels + _ANGLES * p) * inner
             _pull_moduli(
-                first, p * size, height, width, weights, back, _SECOND_SHARE, slopes, place, small
+                first, p * size, height, width, weights, _SECOND_SHARE, slopes, place, small
             )
             place = (channels + p) * inner
             _add_slopes(small, height, width, _FIRST_SHARE, slopes, place, of_first, a * area)
         place = (9 * channels + _ANGLES * c) * inner
-        _pull_moduli(
-            half, c * size, height, width, weights, back, _FIRST_SHARE, slopes, place, small
-        )
+        _pull_moduli(half, c * size, height, width, weights, _FIRST_SHARE, slopes, place, small)
         _add_slopes(small, height, width, _QUARTER, slopes, c * inner, of_half, 0)
         place = c * _map_size(2 * height, 2 * width)
-        _pull_moduli(
-            whole, place, 2 * height, 2 * width, weights, back, _QUARTER, of_first, 0, large
-        )
+        _pull_moduli(whole, place, 2 * height, 2 * width, weights, _QUARTER, of_first, 0, large)
         for n in range(num_images):
             for y in range(out_NCHW.shape[2]):
                 row, coarse = _place(2 * width, y), y // 2 * width * LANES + n
                 for x in range(out_NCHW.shape[3]):
                     slope = large[row + x * LANES + n] + of_half[coarse + x // 2 * LANES] * _QUARTER
                     out_NCHW[start + n, c, y, x] = slope * _HALF
+
+
+@_compiled
+def _columns(rows_NS: Any, start: int, num_images: int) -> Any:
+    """Return rows of sixteen images, or what is left and zeros, with the images innermost."""
+    columns = np.zeros((rows_NS.shape[1], LANES), F)
+    for begin in range(0, len(columns), _TILE):
+        for n in range(num_images):
+            for s in range(begin, min(begin + _TILE, len(columns))):
+                columns[s, n] = rows_NS[start + n, s]
+    return columns.reshape(-1)
 
 
 @_compiled
@@ -228,36 +244,26 @@ def _moduli(  # noqa: PLR0913 - arrays and places
     margin: int,
 ) -> None:
     """Write sums of the moduli of 2 x 2 pixels times a share, with a margin or without."""
-    columns, rows, parts = _work()
-    sums = np.empty(_ANGLES * _CHUNK, F)
-    line = (width // 2 + 2 * margin) * LANES
+    columns = np.empty(2 * _NUM_COLUMNS * _SPAN, F)
+    parts, sums = np.empty(_NUM_PARTS * WIDTH, F), np.empty(_ANGLES * WIDTH, F)
+    line, shares = (width // 2 + 2 * margin) * LANES, filled(share)
     for y in range(0, height, 2):
         for x in range(0, width * LANES, _CHUNK):
             size = min(_CHUNK, width * LANES - x)
-            sums[:] = _NOTHING
             for row in range(2):
-                _filter(
-                    maps,
-                    at + _place(width, y + row) + x,
-                    width,
-                    weights,
-                    size,
-                    columns,
-                    rows,
-                    parts,
-                )
-                _add_moduli(parts, sums)
-            for part in range(_ANGLES):
-                line_number = _angle(part) * (height // 2 + 2 * margin) + y // 2 + margin
-                target = to + line_number * line + margin * LANES + x // 2
-                _store_pairs(sums, part * _CHUNK, size, share, out, target)
-
-
-@_compiled
-def _work() -> Any:
-    """Return room for columns, rows and parts; what is not written is finite."""
-    columns = np.zeros(2 * _NUM_COLUMNS * _SPAN, F)
-    return columns, np.zeros(_NUM_ROWS * _CHUNK, F), np.zeros(_NUM_PARTS * _CHUNK, F)
+                place = at + _place(width, y + row) + x
+                _split_rows(maps, place, width, size, columns, row * _NUM_COLUMNS * _SPAN)
+            for lane in range(0, LANES, WIDTH):
+                for pair in range(lane, size, 2 * LANES):
+                    sums[:] = _NOTHING
+                    for pixel in range(4):
+                        middle = pixel // 2 * _NUM_COLUMNS * _SPAN + pixel % 2 * LANES
+                        _filter(columns, middle + pair + _EDGE, weights, parts)
+                        _add_moduli(parts, sums)
+                    for part in range(_ANGLES):
+                        number = _angle(part) * (height // 2 + 2 * margin) + y // 2 + margin
+                        target = to + number * line + margin * LANES + (x + pair - lane) // 2 + lane
+                        store(out, target, times(load(sums, part * WIDTH), shares))
 
 
 @_compiled
@@ -267,92 +273,89 @@ def _angle(part: int) -> int:
 
 
 @_compiled
-def _filter(  # noqa: PLR0913 - arrays and places
-    maps: Any, at: int, width: int, weights: Any, size: int, columns: Any, rows: Any, parts: Any
-) -> None:
-    """Write the parts of all filters for a piece of a row that begins at a place."""
-    line, span = (width + 2 * _MARGIN) * LANES, size + 2 * _EDGE
-    _copy(maps, at - _EDGE, span, columns, 0)
-    for k in range(1, 4):
-        below, above = at - _EDGE + k * line, at - _EDGE - k * line
-        _pair(maps, below, above, span, columns, k * _SPAN, (3 + k) * _SPAN)
-    for k in range(_NUM_COLUMNS):
-        even = _EVEN + 4 * k * _CHUNK if k < 4 else _ALONG + 4 * (k - 4) * _CHUNK
-        odd = _ACROSS + 3 * k * _CHUNK if k < 4 else _ODD + 3 * (k - 4) * _CHUNK
-        middle = k * _SPAN + _EDGE
-        _copy(columns, middle, size, rows, even)
+def _split_rows(maps: Any, at: int, width: int, size: int, columns: Any, to: int) -> None:
+    """Write the columns of all windows of a piece of a row that begins at a place."""
+    line = (width + 2 * _MARGIN) * LANES
+    for m in range(0, size + 2 * _EDGE, WIDTH):
+        here, there = at - _EDGE + m, to + m
+        store(columns, there, load(maps, here))
+        for k in range(1, 4):
+            below, above = load(maps, here + k * line), load(maps, here - k * line)
+            store(columns, there + k * _SPAN, plus(below, above))
+            store(columns, there + (3 + k) * _SPAN, minus(below, above))
+
+
+@_compiled
+def _filter(columns: Any, at: int, weights: Any, parts: Any) -> None:
+    """Write the parts of all filters for the window around a place of the columns."""
+    nothing = filled(_NOTHING)
+    e0, e1, e2, e3, e4 = nothing, nothing, nothing, nothing, nothing
+    o0, o1, o2, o3 = nothing, nothing, nothing, nothing
+    for k in range(_NUM_SUMS):
+        middle, w = at + k * _SPAN, k * _LINE
+        even = load(columns, middle)
+        e0, e1 = weighed(e0, weights, w, even), weighed(e1, weights, w + 1, even)
+        e2, e3 = weighed(e2, weights, w + 2, even), weighed(e3, weights, w + 3, even)
+        e4 = weighed(e4, weights, w + 4, even)
         for j in range(1, 4):
-            right, left = middle + j * LANES, middle - j * LANES
-            _pair(columns, right, left, size, rows, even + j * _CHUNK, odd + (j - 1) * _CHUNK)
-    for p in range(5):
-        _weigh_16(weights, 16 * (_REAL + p), rows, _EVEN, size, parts, (_REAL + p) * _CHUNK)
-    for p in range(3):
-        _weigh_9(weights, 16 * (_TURN + p), rows, _ODD, size, parts, (_TURN + p) * _CHUNK)
-    for p in range(4):
-        q = _IMAGINARY + p
-        _weigh_12(weights, 16 * q, rows, _ALONG, size, parts, q * _CHUNK)
-        q = _OTHER_TURN + p
-        _weigh_12(weights, 16 * q, rows, _ACROSS, size, parts, q * _CHUNK)
+            right, left = load(columns, middle + j * LANES), load(columns, middle - j * LANES)
+            even, odd, w = plus(right, left), minus(right, left), w + _STEP
+            e0, e1 = weighed(e0, weights, w, even), weighed(e1, weights, w + 1, even)
+            e2, e3 = weighed(e2, weights, w + 2, even), weighed(e3, weights, w + 3, even)
+            e4 = weighed(e4, weights, w + 4, even)
+            o0, o1 = weighed(o0, weights, w + 5, odd), weighed(o1, weights, w + 6, odd)
+            o2, o3 = weighed(o2, weights, w + 7, odd), weighed(o3, weights, w + 8, odd)
+    store(parts, _REAL, e0)
+    store(parts, _REAL + WIDTH, e1)
+    store(parts, _REAL + 2 * WIDTH, e2)
+    store(parts, _REAL + 3 * WIDTH, e3)
+    store(parts, _REAL + 4 * WIDTH, e4)
+    store(parts, _OTHER_TURN, o0)
+    store(parts, _OTHER_TURN + WIDTH, o1)
+    store(parts, _OTHER_TURN + 2 * WIDTH, o2)
+    store(parts, _OTHER_TURN + 3 * WIDTH, o3)
+    e0, e1, e2, e3, o0, o1, o2 = nothing, nothing, nothing, nothing, nothing, nothing, nothing
+    for k in range(_NUM_SUMS, _NUM_COLUMNS):
+        middle, w = at + k * _SPAN, k * _LINE
+        even = load(columns, middle)
+        e0, e1 = weighed(e0, weights, w, even), weighed(e1, weights, w + 1, even)
+        e2, e3 = weighed(e2, weights, w + 2, even), weighed(e3, weights, w + 3, even)
+        for j in range(1, 4):
+            right, left = load(columns, middle + j * LANES), load(columns, middle - j * LANES)
+            even, odd, w = plus(right, left), minus(right, left), w + _STEP
+            e0, e1 = weighed(e0, weights, w, even), weighed(e1, weights, w + 1, even)
+            e2, e3 = weighed(e2, weights, w + 2, even), weighed(e3, weights, w + 3, even)
+            o0, o1 = weighed(o0, weights, w + 5, odd), weighed(o1, weights, w + 6, odd)
+            o2 = weighed(o2, weights, w + 7, odd)
+    store(parts, _IMAGINARY, e0)
+    store(parts, _IMAGINARY + WIDTH, e1)
+    store(parts, _IMAGINARY + 2 * WIDTH, e2)
+    store(parts, _IMAGINARY + 3 * WIDTH, e3)
+    store(parts, _TURN, o0)
+    store(parts, _TURN + WIDTH, o1)
+    store(parts, _TURN + 2 * WIDTH, o2)
 
 
 @_compiled
-def _copy(source: Any, at: int, size: int, out: Any, to: int) -> None:
-    here, there = U(at), U(to)
-    for m in range(U(size)):
-        out[there + m] = source[here + m]
-
-
-@_compiled
-def _pair(  # noqa: PLR0913 - arrays and places
-    source: Any, first: int, second: int, size: int, out: Any, sums: int, differences: int
-) -> None:
-    one, other, even, odd = U(first), U(second), U(sums), U(differences)
-    for m in range(U(size)):
-        out[even + m] = source[one + m] + source[other + m]
-        out[odd + m] = source[one + m] - source[other + m]
-
-
-def _weigher(num_rows: int) -> Any:
-    """Return a loop that adds up so many weighted rows, their number known to the compiler."""
-
-    def weigh(  # noqa: PLR0913 - arrays and places
-        weights: Any, first: int, rows: Any, at: int, size: int, out: Any, to: int
-    ) -> None:
-        weight, row, there = U(first), U(at), U(to)
-        for m in range(U(size)):
-            total = _NOTHING
-            for k in range(U(num_rows)):
-                total += weights[weight + k] * rows[row + k * U(_CHUNK) + m]
-            out[there + m] = total
-
-    return _compiled(weigh)
-
-
-_weigh_9, _weigh_12, _weigh_16 = _weigher(9), _weigher(12), _weigher(16)
+def _squares(one: Any, other: Any) -> Any:
+    """Return the smoothed squares of moduli."""
+    return plus(plus(times(one, one), times(other, other)), filled(_SMOOTHING))
 
 
 @_compiled
 def _add_moduli(parts: Any, sums: Any) -> None:
-    for m in range(_CHUNK):
-        r, i = parts[_REAL * _CHUNK + m], parts[_OTHER_TURN * _CHUNK + m]
-        sums[m] += math.sqrt(r * r + i * i + _SMOOTHING)
-        r, i = parts[(_REAL + 4) * _CHUNK + m], parts[(_IMAGINARY + 3) * _CHUNK + m]
-        sums[4 * _CHUNK + m] += math.sqrt(r * r + i * i + _SMOOTHING)
-    for m in range(3 * _CHUNK):
-        r, s = parts[(_REAL + 1) * _CHUNK + m], parts[_TURN * _CHUNK + m]
-        i, j = parts[_IMAGINARY * _CHUNK + m], parts[(_OTHER_TURN + 1) * _CHUNK + m]
-        sums[_CHUNK + m] += math.sqrt((r + s) * (r + s) + (i + j) * (i + j) + _SMOOTHING)
-        sums[5 * _CHUNK + m] += math.sqrt((r - s) * (r - s) + (i - j) * (i - j) + _SMOOTHING)
-
-
-@_compiled
-def _store_pairs(values: Any, at: int, size: int, share: Any, out: Any, to: int) -> None:
-    """Write sums of two pixels beside each other times a share."""
-    first, there = U(at), U(to)
-    for _ in range(size // (2 * LANES)):
-        for m in range(U(LANES)):
-            out[there + m] = share * (values[first + m] + values[first + U(LANES) + m])
-        first, there = first + U(2 * LANES), there + U(LANES)
+    """Add the moduli of a pixel to sums, in the order of `_angle`."""
+    for p in range(0, 5 * WIDTH, 4 * WIDTH):
+        other = load(parts, _OTHER_TURN if p == 0 else _IMAGINARY + 3 * WIDTH)
+        store(sums, p, plus(load(sums, p), root(_squares(load(parts, _REAL + p), other))))
+    for p in range(0, 3 * WIDTH, WIDTH):
+        r, s = load(parts, _REAL + WIDTH + p), load(parts, _TURN + p)
+        i, j = load(parts, _IMAGINARY + p), load(parts, _OTHER_TURN + WIDTH + p)
+        one, mirrored = p + WIDTH, p + 5 * WIDTH
+        modulus = root(_squares(plus(r, s), plus(i, j)))
+        store(sums, one, plus(load(sums, one), modulus))
+        modulus = root(_squares(minus(r, s), minus(i, j)))
+        store(sums, mirrored, plus(load(sums, mirrored), modulus))
 
 
 @_compiled
@@ -362,7 +365,6 @@ def _pull_moduli(  # noqa: PLR0913 - arrays and places
     height: int,
     width: int,
     weights: Any,
-    back: Any,
     share: Any,
     slopes: Any,
     slopes_at: int,
@@ -375,143 +377,104 @@ def _pull_moduli(  # noqa: PLR0913 - arrays and places
         at: Place of the map.
         height: Of the map.
         width: Of the map.
-        weights: Of the parts.
-        back: See `_turned`.
+        weights: See `split`.
         share: Of a pixel.
         slopes: Derivative with respect to what was written, without a margin.
         slopes_at: Place of the first.
         out: Written.
     """
-    columns, rows, parts = _work()
-    wide = np.zeros(_ANGLES * _CHUNK, F)
+    columns, pulled = np.empty(_NUM_COLUMNS * _SPAN, F), np.empty(_NUM_COLUMNS * _SPAN, F)
+    parts, steps = np.empty(_NUM_PARTS * WIDTH, F), np.empty(_ANGLES * WIDTH, F)
+    line, shares = (width + 2 * _MARGIN) * LANES, filled(share)
     out[:] = _NOTHING
-    line = (width + 2 * _MARGIN) * LANES
     for y in range(height):
         for x in range(0, width * LANES, _CHUNK):
             size = min(_CHUNK, width * LANES - x)
             place = _place(width, y) + x
-            _filter(maps, at + place, width, weights, size, columns, rows, parts)
-            for part in range(_ANGLES):
-                row = _angle(part) * (height // 2) + y // 2
-                source = slopes_at + (row * width + x // LANES) // 2 * LANES
-                _widen(slopes, source, share, size, wide, part * _CHUNK)
-            _pull_parts(parts, wide)
-            columns[:] = _NOTHING
-            for k in range(_NUM_COLUMNS):
-                even = (_REAL if k < 4 else _IMAGINARY) * _CHUNK
-                odd = (_OTHER_TURN if k < 4 else _TURN) * _CHUNK
-                for j in range(4):
-                    right = k * _SPAN + _EDGE + j * LANES
-                    left = (_NUM_COLUMNS + k) * _SPAN + _EDGE - j * LANES
-                    _spread(back, (4 * k + j) * 9, parts, even, odd, size, columns, right, left)
-            span = size + 2 * _EDGE
-            _add(columns, 0, span, out, place - _EDGE)
-            _add(columns, _NUM_COLUMNS * _SPAN, span, out, place - _EDGE)
-            for k in range(1, 4):
-                below, above = place - _EDGE + k * line, place - _EDGE - k * line
-                _join(columns, k * _SPAN, span, out, below, above)
-
-
-@_compiled
-def _turned(weights: Any) -> Any:
-    """Return the weights of the parts, five even and four odd ones, by column and row.
-
-    Rows in the middle of a column go to it twice, so they have half of their weight.
-    """
-    back = np.zeros((_NUM_COLUMNS, 4, 9), F)
-    table = weights.reshape(_NUM_PARTS, 16)
-    for j in range(4):
-        share = _HALF if j == 0 else _ONE
-        for k in range(4):
-            for p in range(5):
-                back[k, j, p] = table[_REAL + p, 4 * k + j] * share
-            for p in range(4 * (j > 0)):
-                back[k, j, 5 + p] = table[_OTHER_TURN + p, 3 * k + j - 1]
-        for k in range(3):
-            for p in range(4):
-                back[4 + k, j, p] = table[_IMAGINARY + p, 4 * k + j] * share
-            for p in range(3 * (j > 0)):
-                back[4 + k, j, 5 + p] = table[_TURN + p, 3 * k + j - 1]
-    return back.reshape(-1)
-
-
-@_compiled
-def _widen(slopes: Any, at: int, share: Any, size: int, wide: Any, to: int) -> None:
-    """Write slopes of two pixels beside each other."""
-    here, there = U(at), U(to)
-    for _ in range(size // (2 * LANES)):
-        for m in range(U(LANES)):
-            slope = slopes[here + m] * share
-            wide[there + m] = slope
-            wide[there + U(LANES) + m] = slope
-        here, there = here + U(LANES), there + U(2 * LANES)
+            _split_rows(maps, at + place, width, size, columns, 0)
+            pulled[:] = _NOTHING
+            for lane in range(0, LANES, WIDTH):
+                for m in range(lane, size, LANES):
+                    for part in range(_ANGLES):
+                        row = _angle(part) * (height // 2) + y // 2
+                        pixel = (row * width + (x + m) // LANES) // 2 * LANES
+                        slope = load(slopes, slopes_at + pixel + lane)
+                        store(steps, part * WIDTH, times(slope, shares))
+                    _filter(columns, m + _EDGE, weights, parts)
+                    _pull_parts(parts, steps)
+                    _spread(parts, weights, pulled, m + _EDGE)
+            for m in range(0, size + 2 * _EDGE, WIDTH):
+                here = place - _EDGE + m
+                store(out, here, plus(load(out, here), load(pulled, m)))
+                for k in range(1, 4):
+                    total, rest = load(pulled, m + k * _SPAN), load(pulled, m + (3 + k) * _SPAN)
+                    below, above = here + k * line, here - k * line
+                    store(out, below, plus(load(out, below), plus(total, rest)))
+                    store(out, above, plus(load(out, above), minus(total, rest)))
 
 
 @_compiled
 def _pull_parts(parts: Any, slopes: Any) -> None:
-    """Put the derivative with respect to the parts in their place."""
-    for m in range(_CHUNK):
-        r, i = parts[_REAL * _CHUNK + m], parts[_OTHER_TURN * _CHUNK + m]
-        slope = slopes[m] / math.sqrt(r * r + i * i + _SMOOTHING)
-        parts[_REAL * _CHUNK + m], parts[_OTHER_TURN * _CHUNK + m] = r * slope, i * slope
-        r, i = parts[(_REAL + 4) * _CHUNK + m], parts[(_IMAGINARY + 3) * _CHUNK + m]
-        slope = slopes[4 * _CHUNK + m] / math.sqrt(r * r + i * i + _SMOOTHING)
-        parts[(_REAL + 4) * _CHUNK + m], parts[(_IMAGINARY + 3) * _CHUNK + m] = r * slope, i * slope
-    for m in range(3 * _CHUNK):
-        r, s = parts[(_REAL + 1) * _CHUNK + m], parts[_TURN * _CHUNK + m]
-        i, j = parts[_IMAGINARY * _CHUNK + m], parts[(_OTHER_TURN + 1) * _CHUNK + m]
-        square = (r + s) * (r + s) + (i + j) * (i + j) + _SMOOTHING
-        first = slopes[_CHUNK + m] / math.sqrt(square)
-        square = (r - s) * (r - s) + (i - j) * (i - j) + _SMOOTHING
-        second = slopes[5 * _CHUNK + m] / math.sqrt(square)
-        both, rest = first + second, first - second
-        parts[(_REAL + 1) * _CHUNK + m] = r * both + s * rest
-        parts[_TURN * _CHUNK + m] = r * rest + s * both
-        parts[_IMAGINARY * _CHUNK + m] = i * both + j * rest
-        parts[(_OTHER_TURN + 1) * _CHUNK + m] = i * rest + j * both
+    """Put the derivative with respect to the parts of a pixel in their place."""
+    for p in range(0, 5 * WIDTH, 4 * WIDTH):
+        q = _OTHER_TURN if p == 0 else _IMAGINARY + 3 * WIDTH
+        one, other = load(parts, _REAL + p), load(parts, q)
+        slope = over(load(slopes, p), root(_squares(one, other)))
+        store(parts, _REAL + p, times(one, slope))
+        store(parts, q, times(other, slope))
+    for p in range(0, 3 * WIDTH, WIDTH):
+        r, s = load(parts, _REAL + WIDTH + p), load(parts, _TURN + p)
+        i, j = load(parts, _IMAGINARY + p), load(parts, _OTHER_TURN + WIDTH + p)
+        first = over(load(slopes, p + WIDTH), root(_squares(plus(r, s), plus(i, j))))
+        second = over(load(slopes, p + 5 * WIDTH), root(_squares(minus(r, s), minus(i, j))))
+        both, rest = plus(first, second), minus(first, second)
+        store(parts, _REAL + WIDTH + p, plus(times(r, both), times(s, rest)))
+        store(parts, _TURN + p, plus(times(r, rest), times(s, both)))
+        store(parts, _IMAGINARY + p, plus(times(i, both), times(j, rest)))
+        store(parts, _OTHER_TURN + WIDTH + p, plus(times(i, rest), times(j, both)))
 
 
 @_compiled
-def _spread(  # noqa: PLR0913 - arrays and places
-    back: Any,
-    first: int,
-    parts: Any,
-    even: int,
-    odd: int,
-    size: int,
-    columns: Any,
-    right: int,
-    left: int,
-) -> None:
-    """Add the derivative of a row to the columns, where nothing is added to twice at once."""
-    weight, evens, odds, one, other = U(first), U(even), U(odd), U(right), U(left)
-    for m in range(U(size)):
-        total, rest = _NOTHING, _NOTHING
-        for p in range(U(5)):
-            total += back[weight + p] * parts[evens + p * U(_CHUNK) + m]
-        for p in range(U(4)):
-            rest += back[weight + U(5) + p] * parts[odds + p * U(_CHUNK) + m]
-        columns[one + m] += total + rest
-        columns[other + m] += total - rest
-
-
-@_compiled
-def _add(source: Any, at: int, size: int, out: Any, to: int) -> None:
-    here, there = U(at), U(to)
-    for m in range(U(size)):
-        out[there + m] += source[here + m]
-
-
-@_compiled
-def _join(columns: Any, at: int, size: int, out: Any, below: int, above: int) -> None:
-    """Add the derivative of a sum and of a difference, each in two halves, to their pixels."""
-    even, one, other = U(at), U(below), U(above)
-    odd, rest = U(3 * _SPAN), U(_NUM_COLUMNS * _SPAN)
-    for m in range(U(size)):
-        total = columns[even + m] + columns[even + rest + m]
-        difference = columns[even + odd + m] + columns[even + odd + rest + m]
-        out[one + m] += total + difference
-        out[other + m] += total - difference
+def _spread(parts: Any, weights: Any, columns: Any, at: int) -> None:
+    """Add the derivative of a pixel's parts to the columns of its window."""
+    nothing = filled(_NOTHING)
+    e0, e1 = load(parts, _REAL), load(parts, _REAL + WIDTH)
+    e2, e3 = load(parts, _REAL + 2 * WIDTH), load(parts, _REAL + 3 * WIDTH)
+    e4 = load(parts, _REAL + 4 * WIDTH)
+    o0, o1 = load(parts, _OTHER_TURN), load(parts, _OTHER_TURN + WIDTH)
+    o2, o3 = load(parts, _OTHER_TURN + 2 * WIDTH), load(parts, _OTHER_TURN + 3 * WIDTH)
+    for k in range(_NUM_SUMS):
+        middle, w = at + k * _SPAN, k * _LINE
+        total = weighed(load(columns, middle), weights, w, e0)
+        total = weighed(weighed(total, weights, w + 1, e1), weights, w + 2, e2)
+        total = weighed(weighed(total, weights, w + 3, e3), weights, w + 4, e4)
+        store(columns, middle, total)
+        for j in range(1, 4):
+            right, left, w = middle + j * LANES, middle - j * LANES, w + _STEP
+            even = weighed(weighed(nothing, weights, w, e0), weights, w + 1, e1)
+            even = weighed(weighed(even, weights, w + 2, e2), weights, w + 3, e3)
+            even = weighed(even, weights, w + 4, e4)
+            odd = weighed(weighed(nothing, weights, w + 5, o0), weights, w + 6, o1)
+            odd = weighed(weighed(odd, weights, w + 7, o2), weights, w + 8, o3)
+            store(columns, right, plus(load(columns, right), plus(even, odd)))
+            store(columns, left, plus(load(columns, left), minus(even, odd)))
+    e0, e1 = load(parts, _IMAGINARY), load(parts, _IMAGINARY + WIDTH)
+    e2, e3 = load(parts, _IMAGINARY + 2 * WIDTH), load(parts, _IMAGINARY + 3 * WIDTH)
+    o0, o1 = load(parts, _TURN), load(parts, _TURN + WIDTH)
+    o2 = load(parts, _TURN + 2 * WIDTH)
+    for k in range(_NUM_SUMS, _NUM_COLUMNS):
+        middle, w = at + k * _SPAN, k * _LINE
+        total = weighed(load(columns, middle), weights, w, e0)
+        total = weighed(weighed(total, weights, w + 1, e1), weights, w + 2, e2)
+        store(columns, middle, weighed(total, weights, w + 3, e3))
+        for j in range(1, 4):
+            right, left, w = middle + j * LANES, middle - j * LANES, w + _STEP
+            even = weighed(weighed(nothing, weights, w, e0), weights, w + 1, e1)
+            even = weighed(weighed(even, weights, w + 2, e2), weights, w + 3, e3)
+            odd = weighed(weighed(nothing, weights, w + 5, o0), weights, w + 6, o1)
+            odd = weighed(odd, weights, w + 7, o2)
+            store(columns, right, plus(load(columns, right), plus(even, odd)))
+            store(columns, left, plus(load(columns, left), minus(even, odd)))
 
 
 @_compiled

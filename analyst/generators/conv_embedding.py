@@ -8,17 +8,19 @@ Shapes: N rows, Z latent dimensions, C channels, H height, W width.
 
 from __future__ import annotations
 
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor, nn
 
 from analyst.generators.configs import ConvEmbeddingConfig
 from analyst.generators.generator import ConditionalGenerator, ImageShape
+from analyst.generators.last_layers import rectified_convolution
 from analyst.generators.sizes import crop, doubled, num_doublings, seed_size
 
 _LONGEST_SEED = 8
 _LEAST_DOUBLINGS = 2
+_NUM_LAST = 4  # normalisation, rectifier, convolution and logistic function
 
 
 @final
@@ -46,5 +48,10 @@ class ConvEmbeddingGenerator(ConditionalGenerator):
         maps: Tensor = self.layers[0](features[:, :, None, None])
         if maps.device.type == "cpu":  # where layers are faster with the channels innermost
             maps = maps.contiguous(memory_format=torch.channels_last)
-        images: Tensor = self.layers[1:](maps)
+            maps = self.layers[1:-_NUM_LAST](maps)
+            last: list[Any] = list(self.layers)[-_NUM_LAST:]
+            norm, _, convolution, logistic = last
+            images: Tensor = logistic(rectified_convolution(maps, norm, convolution))
+        else:
+            images = self.layers[1:](maps)
         return crop(2 * images - 1, self._shape)

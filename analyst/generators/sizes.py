@@ -62,7 +62,7 @@ def doubled(inputs: int, channels: int, seed: tuple[int, int], doublings: int) -
 
 def normalised(channels: int) -> tuple[nn.Module, nn.Module]:
     """Return normalisation by the statistics of the batch, and a rectifier."""
-    return nn.BatchNorm2d(channels, track_running_stats=False), nn.ReLU()
+    return nn.BatchNorm2d(channels, track_running_stats=False), nn.ReLU(inplace=True)
 
 
 def crop(images_NCHW: Tensor, shape: ImageShape) -> Tensor:
