@@ -29,7 +29,7 @@ class CardTensor(Tensor):
 
     @staticmethod
     def __new__(cls, value: Tensor) -> Self:
-        made: Self = torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+        made: Self = torch.Tensor._make_wrapper_subclass(
             cls,
             value.size(),
             strides=value.stride(),
@@ -41,7 +41,9 @@ class CardTensor(Tensor):
         return made
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         return _computed(func, args, kwargs or {})
 
 
@@ -94,5 +96,5 @@ def pretended_card() -> Iterator[torch.device]:
     def tensor(data: Any, *, device: Any = None, **options: Any) -> Tensor:
         return from_numbers(data, **options).to(device or "cpu")
 
-    with patch.object(torch, "tensor", tensor), _Card():
+    with patch.object(torch, "tensor", tensor), _Card():  # type: ignore[no-untyped-call]
         yield CARD
