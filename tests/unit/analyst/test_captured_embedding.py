@@ -54,11 +54,11 @@ def where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     return name
 
 
-def assert_alike(where: str, got: torch.Tensor, expected: torch.Tensor) -> None:
+def assert_alike(where: str, got: torch.Tensor, expected: torch.Tensor, atol: float = 1e-6) -> None:
     """To the bit with the fake; a card adds in an order of its own."""
     if where == "cpu":
         assert torch.equal(got, expected)
-    torch.testing.assert_close(got, expected, rtol=1e-3, atol=1e-6)
+    torch.testing.assert_close(got, expected, rtol=1e-3, atol=atol)
 
 
 def digits(chosen: dict[str, Any]) -> SavedEmbedding:
@@ -175,7 +175,7 @@ def test_training_has_the_weights_of_eager_gradients(
     assert all(norm > 0 for norm in tallies[0].norms)
     expected = state_tensors(states[0])
     for name, tensor in state_tensors(states[1]).items():
-        assert_alike(where, tensor, expected[name])
+        assert_alike(where, tensor, expected[name], atol=2e-4)
 
 
 def test_the_recipe_decides_whether_gradients_are_captured(
