@@ -1,7 +1,7 @@
 """Where the curator's arithmetic runs: the processor, or one graphics card for all of it.
 
 Proofs of sensitivity rest on float64 products of integers being exact, so a card where they are not
-is refused, and products in single precision are whole ones there.
+is refused. Matrices in single precision are multiplied there without cutting factors short.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def compute_device() -> torch.device:
 
 
 def _check_card(card: torch.device) -> None:
-    """Let the card cut no factor short, and ask it for products that are known.
+    """Let products of matrices cut no factor short, and ask the card for one that is known.
 
     Raises:
-        DeviceUnavailable: If they are others, or there are none.
+        DeviceUnavailable: If it is another one, or there is none.
     """
     torch.set_float32_matmul_precision("highest")
     try:
