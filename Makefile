@@ -17,12 +17,14 @@ NUMERIC = tests/unit/curator/divergences tests/unit/curator/sanitizer tests/unit
 NEWEST = tests/contract/test_ledgers.py tests/contract/test_mechanisms.py tests/unit/analyst tests/unit/cli tests/unit/curator/rest tests/unit/curator/rpc tests/unit/curator/telemetry
 SYNC = $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)  # a part's output in one piece
 OR_SAY = || { echo "make test: a part failed; above, '***' ends what it printed"; exit 1; }
+CARD = tests/unit/curator/divergences tests/unit/curator/sanitizer tests/unit/curator/mechanisms/test_dp_sinkhorn_step.py \
+	tests/unit/curator/mechanisms/test_mean_embedding.py tests/unit/analyst/test_captured.py tests/unit/analyst/test_captured_embedding.py
 OTHER_MACHINE = ATEN_CPU_CAPABILITY=default NUMBA_CPU_NAME=generic OPENBLAS_CORETYPE=Haswell
 
 # Else every process that a test starts compiles the sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test install protobuf triton lint types timed unit waits e2e numeric oldest newest kernels proofs protos bench sbom clean
+.PHONY: help demo test install protobuf triton lint types timed unit waits e2e numeric oldest newest kernels card proofs protos bench sbom clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -100,6 +102,15 @@ newest: $(STAMP) ## upgrade this environment past constraints.txt; numeric, and 
 
 kernels: $(STAMP) triton ## the graphics card's kernels in Triton's interpreter, without a card
 	PYTHONPATH=$(VENV)/triton TRITON_INTERPRET=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) tests/unit/curator/divergences/test_cuda_kernels.py
+
+# Each goes on whatever became of the one before: the card may be rented by the minute.
+card: $(STAMP) ## on a machine with a graphics card: the tests that need one, and card.jsonl of what it takes and gives
+	@$(BIN)/python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' \
+		|| { echo "no graphics card for this torch: nvidia-smi shows the card, torch.version.cuda the build"; exit 1; }
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(CARD); code=$$?; \
+		$(BIN)/python -m benchmarks.gpu > card.jsonl || code=1; \
+		$(BIN)/python -m benchmarks.dp_cgan_check --device cuda >> card.jsonl || code=1; \
+		cat card.jsonl; exit $$code
 
 proofs: $(STAMP) ## let Coq and interval arithmetic check the proofs, and find every mutant of the code
 	$(BIN)/python -m proofs

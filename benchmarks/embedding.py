@@ -94,7 +94,7 @@ def compare_release(repeats: int) -> None:
         with ExitStack() as stack:
             stack.enter_context(patch.object(curators, "why_plain", lambda: "asked"))
             for module in ("curator.sanitizer.summed", "curator.divergences.random_features"):
-                stack.enter_context(patch(f"{module}._VALUES_AT_ONCE", 1 << 62))
+                stack.enter_context(patch(f"{module}.values_at_once", lambda _: 1 << 62))
             return now()
 
     works: dict[str, Work] = {
@@ -112,9 +112,9 @@ def compare_training(repeats: int) -> None:
         repeats: Steps of each.
     """
     recipe = load_recipe(_RECIPE)
-    embedding = _embedding(recipe)
+    embedding = saved_embedding(recipe)
     run = OfflineRun(embedding, num_steps=1 << 30, next_step=1)
-    other = _embedding(load_recipe(_RECIPE, _RECIPE_SETS["orthogonal"]))
+    other = saved_embedding(load_recipe(_RECIPE, _RECIPE_SETS["orthogonal"]))
     orthogonal = OfflineRun(other, num_steps=1 << 30, next_step=1)
     turns = OfflineRun(embedding, num_steps=1 << 30, next_step=1, num_turns=3)
     parts = [
@@ -165,13 +165,17 @@ def _layer_by_layer() -> Iterator[None]:
 
 def _mechanism(assignments: dict[str, Any]) -> MeanEmbedding:
     """Return the curator's side of a recipe with changes."""
-    parameters = _embedding(load_recipe(_RECIPE, assignments)).parameters
+    parameters = saved_embedding(load_recipe(_RECIPE, assignments)).parameters
     space = ImageSpace(channels=1, height=28, width=28, max_level=255, num_classes=10)
     return MeanEmbedding(MeanEmbeddingSpec(**parameters), space)
 
 
-def _embedding(recipe: Recipe) -> SavedEmbedding:
-    """Return a release of random sums with the parameters of a recipe."""
+def saved_embedding(recipe: Recipe) -> SavedEmbedding:
+    """Return a release of random sums with the parameters of a recipe.
+
+    Args:
+        recipe: Of MNIST.
+    """
     names = tuple(str(label) for label in range(10))
     facts: dict[str, Any] = {
         "name": "mnist",

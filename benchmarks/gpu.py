@@ -1,9 +1,14 @@
-"""DP-Sinkhorn on a graphics card: errors, times and training rates of the MNIST recipe.
+"""What a graphics card does with MNIST: DP-Sinkhorn, an embedding's release, training on it.
 
     python -m benchmarks.gpu [--device cuda] [--quick] [--only error time ...]
 
-Every row stands alone: one that fails says so and the next one is tried. A run takes about two
-minutes. `--device cpu --quick` takes the same way without a card, to see that it works.
+Of DP-Sinkhorn errors, times and training rates (`error`, `time`, `noise`, `generator`, `inside`,
+`barrier`, and on a card `same` and `kernels`); of an embedding records a second of its release, and
+whether rows are the processor's to the bit (`release`), and steps a second of training on a saved
+one, eager and as CUDA graphs (`offline`).
+
+Every row stands alone: one that fails says so and the next one is tried. A run takes some minutes.
+`--device cpu --quick` takes the same way without a card, to see that it works.
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import torch
 
-from benchmarks import gpu_bodies, gpu_training
+from benchmarks import gpu_bodies, gpu_embedding, gpu_training
 from benchmarks.rows import compute_as_the_curator
 from curator.divergences.backend import Backend, choose_backend
 from curator.divergences.device import choose_device
@@ -45,6 +50,8 @@ def parts(device: str, *, quick: bool) -> dict[str, Callable[[], Iterator[Callab
         "generator": lambda: gpu_training.generators(device, repeats),
         "inside": lambda: gpu_training.in_process(device, steps),
         "barrier": lambda: gpu_training.over_the_barrier(device, steps),
+        "release": lambda: gpu_embedding.releases(device, quick=quick),
+        "offline": lambda: gpu_embedding.offline(device, steps, quick=quick),
     }
     if device != "cpu":
         found = {"same": lambda: gpu_bodies.captured_equals_eager(device), **found}

@@ -18,6 +18,7 @@ from analyst.generators.generator import ImageShape, draw_latents
 from analyst.recipes import Recipe
 from analyst.recipes.load import load_recipe
 from analyst.training.loop import Update, train
+from analyst.training.run_source import ImageRun
 from analyst.training.state import new_state
 from analyst.training.updates import EagerUpdates, Updates
 from benchmarks.inside import Step, mechanism_alone
@@ -77,7 +78,7 @@ def recipe_on(device: str, *, cuda_graph: bool) -> Recipe:
     )
 
 
-def rate(recipe: Recipe, run: TimedRun, steps: int, seconds: float) -> Row:
+def rate(recipe: Recipe, run: ImageRun, steps: int, seconds: float) -> Row:
     """Train and return the rate of the steps after the first ones.
 
     Args:
@@ -92,13 +93,15 @@ def rate(recipe: Recipe, run: TimedRun, steps: int, seconds: float) -> Row:
     train(state, run, recipe, observer=clock, stop=clock)
     begun = min(warm_ups, len(clock.times) // 2)
     counted = np.diff(clock.times[begun:])
-    return {
+    found: Row = {
         "steps_per_second": round(1 / float(counted.mean()), 1),
         "median_step_us": round(1e6 * float(np.median(counted))),
         "least_step_us": round(1e6 * float(counted.min())),
-        "asked_share": round(run.asked_seconds / (clock.times[-1] - clock.times[0]), 3),
         "steps": len(counted),
     }
+    if isinstance(run, TimedRun):
+        found["asked_share"] = round(run.asked_seconds / (clock.times[-1] - clock.times[0]), 3)
+    return found
 
 
 def generators(device: str, repeats: int) -> Iterator[Callable[[], Row]]:

@@ -90,13 +90,13 @@ def network_map(
 
         return outputs
     enlarged, cells = int(parameters["enlarged"]), int(parameters["cells"])
-    trunk = _TRUNKS[name]
+    trunk, kept = _TRUNKS[name], dict(weights)
 
     def averages(images_NCHW: Tensor) -> Tensor:
         maps = images_NCHW.expand(-1, 3, -1, -1)
         maps = maps.repeat_interleave(enlarged, 2).repeat_interleave(enlarged, 3)
         rows = []
-        for number, found in enumerate(trunk(_Layers(weights, maps), maps), start=1):
+        for number, found in enumerate(trunk(_Layers(kept, maps), maps), start=1):
             if number in stages:
                 cut = adaptive_avg_pool2d(found, cells).flatten(2).transpose(1, 2).flatten(1)
                 rows.append(normalize(cut.clamp(-_LARGEST_FEATURE, _LARGEST_FEATURE), dim=1))
@@ -110,7 +110,7 @@ def network_map(
 class _Layers:
     """Convolutions in the order of their numbers, each used once."""
 
-    def __init__(self, weights: Mapping[str, Tensor], like: Tensor) -> None:
+    def __init__(self, weights: dict[str, Tensor], like: Tensor) -> None:
         self._weights = weights
         self._like = like
         self._number = 0
@@ -131,8 +131,9 @@ class _Layers:
         return self.named(name, maps, stride=stride, at_end=at_end, by_channel=by_channel)
 
     def weight(self, name: str) -> Tensor:
-        """Return a weight by its name."""
-        return self._weights[name].to(self._like)
+        """Return a weight by its name; it stays where the maps are."""
+        moved = self._weights[name] = self._weights[name].to(self._like)
+        return moved
 
     def named(
         self, name: str, maps: Tensor, *, stride: int, at_end: bool, by_channel: bool

@@ -14,6 +14,7 @@ from typing import Any, NoReturn, final
 import torch
 from torch import Tensor
 
+from analyst.embedding.captured import CapturedObjective
 from analyst.embedding.feature_maps import FeatureMap, FourierPart, fourier_parts, joined
 from analyst.embedding.file import SavedEmbedding
 from analyst.embedding.networks import network_map
@@ -47,6 +48,11 @@ class EmbeddingObjective:
                 raise EmbeddingError(message, "Train with --set training.turns=1.")
             parts = fourier_parts(embedding.parameters, embedding.shape)
             self._turns = [_turn(parts, means_KR, num_turns, turn) for turn in range(num_turns)]
+
+    @property
+    def num_turns(self) -> int:
+        """How many sets of frequencies take turns."""
+        return len(self._turns)
 
     def gradient(
         self,
@@ -126,7 +132,8 @@ def mmd_gradient(
         rows_NR: Tensor = rows_of(moving)
     values_NR = rows_NR.detach()
     sums_KR = torch.zeros_like(means_KR).index_add_(0, labels_N, values_NR)
-    sizes_K1 = torch.bincount(labels_N, minlength=len(means_KR)).to(values_NR).unsqueeze(1)
+    one_N1 = values_NR.new_ones((len(labels_N), 1))  # a graph cannot hold torch.bincount
+    sizes_K1 = means_KR.new_zeros((len(means_KR), 1)).index_add_(0, labels_N, one_N1)
     others_KR = (others_of if past is None else past.others)(sums_KR, sizes_K1)
     weights_KR = (others_KR - means_KR) * (2 / (len(means_KR) * sizes_K1.clamp_min(1)))
     (gradient,) = torch.autograd.grad(rows_NR, moving, weights_KR[labels_N])
@@ -162,6 +169,7 @@ class OfflineRun:
     """Steps that cost nothing; where it stands is the checkpoint's business."""
 
     spent_epsilon = 0.0
+    is_made_here = True
 
     def __init__(
         self,
@@ -171,9 +179,14 @@ class OfflineRun:
         next_step: int,
         past: GeneratedMeans | None = None,
         num_turns: int = 1,
+        is_captured: bool = False,
     ) -> None:
         """Start at a step."""
-        self._objective, self._past = _objective(embedding, num_turns), past
+        objective = _objective(embedding, num_turns)
+        self._objective: EmbeddingObjective | CapturedObjective = objective
+        if is_captured:
+            self._objective = CapturedObjective(objective)
+        self._past = past
         self.run_id = embedding.run_id
         self.budget_epsilon = embedding.dataset["epsilon"]
         self.num_steps = num_steps
@@ -209,9 +222,11 @@ class OfflineBarrier:
         reached: tuple[int, int] | None = None,
         past: GeneratedMeans | None = None,
         num_turns: int = 1,
+        is_captured: bool = False,
     ) -> None:
         """Take an embedding, how far a run is on it, and what is remembered beside it."""
         self._embedding, self._past, self._num_turns = embedding, past, num_turns
+        self._is_captured = is_captured
         self._reached = reached
 
     def describe(self, dataset: str) -> ImageFacts:
@@ -295,6 +310,7 @@ class OfflineBarrier:
             next_step=next_step,
             past=self._past,
             num_turns=self._num_turns,
+            is_captured=self._is_captured,
         )
 
 

@@ -78,11 +78,18 @@ def _times_hadamard(values_NP: Tensor) -> Tensor:
     size = values_NP.shape[1]
     left = 1 << ((size.bit_length() - 1) // 2)
     squares = values_NP.reshape(-1, left, size // left)
-    rows = _hadamard(left).to(values_NP) @ (squares @ _hadamard(size // left).to(values_NP))
-    return rows.reshape(-1, size)
+    like = values_NP.dtype, values_NP.device
+    return (_hadamard_on(left, *like) @ (squares @ _hadamard_on(size // left, *like))).reshape(
+        -1, size
+    )
 
 
 @cache
+def _hadamard_on(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return the matrix where it is used, so that no step copies it to a card."""
+    return _hadamard(size).to(device, dtype)
+
+
 def _hadamard(size: int) -> Tensor:
     """Return the matrix whose entry (i, j) is -1 to the number of bits that i and j share."""
     if size == 1:

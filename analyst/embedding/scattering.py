@@ -119,7 +119,7 @@ def _filters() -> Tensor:
     return torch.stack(parts).unsqueeze(1)
 
 
-@functools.lru_cache(maxsize=16)
+@functools.cache  # a captured graph reads it for as long as there is a process
 def _operator(height: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return the matrix from a tile with its margin to all parts: [I, 2 * 8 * h * w].
 

@@ -147,7 +147,7 @@ def train_offline(
     _say_why_plain(embedding, recipe.session.device, progress)
     past = _past(embedding, recipe)
     options = replace(options, decoder=embedding.autoencoder, past=past, is_offline=True)
-    barrier = OfflineBarrier(embedding, past=past, num_turns=recipe.training.turns)
+    barrier = _barrier(embedding, recipe, past)
     return run_session(barrier, recipe, options, progress, stop)
 
 
@@ -165,10 +165,25 @@ def resume_offline(
     _allow_short_products(device)
     _say_why_plain(embedding, device, progress)
     recipe = recipe_of(manifest, options.out, overrides)
-    past, num_turns = _past(embedding, recipe), recipe.training.turns
-    barrier = OfflineBarrier(embedding, reached=reached, past=past, num_turns=num_turns)
+    past = _past(embedding, recipe)
+    barrier = _barrier(embedding, recipe, past, reached)
     options = replace(options, past=past, is_offline=True)
     return resume_session(barrier, dict(overrides), options, progress, stop)
+
+
+def _barrier(
+    embedding: SavedEmbedding,
+    recipe: Recipe,
+    past: GeneratedMeans | None,
+    reached: tuple[int, int] | None = None,
+) -> OfflineBarrier:
+    return OfflineBarrier(
+        embedding,
+        reached=reached,
+        past=past,
+        num_turns=recipe.training.turns,
+        is_captured=recipe.session.cuda_graph,
+    )
 
 
 def _past(embedding: SavedEmbedding, recipe: Recipe) -> GeneratedMeans | None:

@@ -27,13 +27,18 @@ _WARM_UPS: Final = 3  # algorithms are chosen and memory is found before anythin
 
 @final
 class CapturedUpdates:
-    """See `Updates`. The processor waits once a step, for the images that it has to send."""
+    """See `Updates`. The processor waits once a step, for the images that it has to send.
+
+    Where they are not sent it waits for the step before, whose buffers it fills.
+    """
 
     def __init__(
         self,
         state: TrainingState,
         device: torch.device,
         memory_format: torch.memory_format = torch.contiguous_format,
+        *,
+        are_images_sent: bool = True,
     ) -> None:
         """Let the optimizer keep all that it changes on the card.
 
@@ -41,7 +46,9 @@ class CapturedUpdates:
             state: Changed in place; its tensors are the same objects from here on.
             device: A graphics card, where the generator is.
             memory_format: Of the generator's four-dimensional weights.
+            are_images_sent: Whether images go to the processor, and gradients come from there.
         """
+        self._are_sent = are_images_sent
         self._state = state
         self._device = device
         self._rate = torch.zeros((), device=device)
@@ -51,7 +58,7 @@ class CapturedUpdates:
         _prepare(state, self._rate, memory_format)
 
     def images(self, latents_NZ: Tensor, labels_N: Tensor) -> Tensor:
-        """See `Updates`; on the processor, and overwritten by the next call.
+        """See `Updates`; overwritten by the next call.
 
         Raises:
             RecipeError: If the generator cannot be captured.
@@ -60,10 +67,14 @@ class CapturedUpdates:
         if step is None:
             step = self._steps[len(labels_N)] = self._captured(latents_NZ, labels_N)
         self._last = step
+        stream = torch.cuda.current_stream(self._device)
+        if not self._are_sent:
+            stream.synchronize()  # the last replays have read what is written now
         step.latents_NZ.copy_(latents_NZ)
         step.labels_N.copy_(labels_N)
         step.forward.replay()
-        torch.cuda.current_stream(self._device).synchronize()
+        if self._are_sent:
+            stream.synchronize()
         return step.images_NCHW
 
     def apply(self, gradient_NCHW: Tensor, rate: float) -> None:
@@ -76,7 +87,7 @@ class CapturedUpdates:
         if step is None:
             msg = "a gradient needs images to flow through"
             raise ValueError(msg)
-        step.gradient_NCHW.copy_(gradient_NCHW)  # the last replay has read it: images waited for it
+        step.gradient_NCHW.copy_(gradient_NCHW)  # the last replay has read it: images waited
         self._sent_rate.fill_(rate)
         step.backward.replay()
 
@@ -87,7 +98,11 @@ class CapturedUpdates:
         try:
             with torch.cuda.device(self._device), _fastest_algorithms():
                 return _CapturedStep(
-                    self._state, latents_NZ, labels_N, (self._sent_rate, self._rate)
+                    self._state,
+                    latents_NZ,
+                    labels_N,
+                    (self._sent_rate, self._rate),
+                    are_sent=self._are_sent,
                 )
         except RuntimeError as error:
             message = f"this generator's step cannot be captured as a CUDA graph: {error}"
@@ -104,6 +119,8 @@ class _CapturedStep:
         latents_NZ: Tensor,
         labels_N: Tensor,
         rate: tuple[Tensor, Tensor],
+        *,
+        are_sent: bool,
     ) -> None:
         """Run a step that is undone, then capture.
 
@@ -112,6 +129,7 @@ class _CapturedStep:
             latents_NZ: Of the shape of every step's.
             labels_N: The same; class indices that exist.
             rate: Learning rate on the processor, and where the optimizer reads it.
+            are_sent: Whether images and gradients are copied to and from the processor.
         """
         device = rate[1].device
         self.latents_NZ, self.labels_N = _pinned(latents_NZ), _pinned(labels_N)
@@ -125,7 +143,8 @@ class _CapturedStep:
             return sent_rows(state.model, latents, labels)
 
         def backward(images: Tensor) -> None:
-            gradient.copy_(self.gradient_NCHW, non_blocking=True)
+            if are_sent:
+                gradient.copy_(self.gradient_NCHW, non_blocking=True)
             rate[1].copy_(rate[0], non_blocking=True)
             torch.autograd.backward([images], [gradient])
             state.optimizer.step()
@@ -142,8 +161,9 @@ class _CapturedStep:
         with torch.cuda.stream(stream), _undone(state), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns of a capturable step that runs eagerly
             images = forward()
-            self.images_NCHW, self.gradient_NCHW = _pinned(images), _pinned(images)
             gradient = torch.zeros_like(images)
+            sent = _pinned(images) if are_sent else None
+            self.gradient_NCHW = _pinned(images) if are_sent else gradient
             backward(images)
             for _ in range(_WARM_UPS - 1):
                 state.optimizer.zero_grad(set_to_none=True)
@@ -155,7 +175,10 @@ class _CapturedStep:
         graph = partial(torch.cuda.graph, stream=stream, capture_error_mode="thread_local")
         with graph(self.forward):
             images = forward()
-            self.images_NCHW.copy_(images.detach(), non_blocking=True)
+            made = images.detach()
+            if sent is not None:
+                sent.copy_(made, non_blocking=True)
+        self.images_NCHW = made if sent is None else sent
         with graph(self.backward, pool=self.forward.pool()):
             backward(images)
 

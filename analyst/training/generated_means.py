@@ -35,7 +35,7 @@ def others_of(sums_KR: Tensor, sizes_K1: Tensor) -> Tensor:
 
 @final
 class GeneratedMeans:
-    """What a run remembers of the rows of earlier steps."""
+    """What a run remembers of the rows of earlier steps, in tensors that steps change in place."""
 
     def __init__(self, num_classes: int, num_features: int, window: float) -> None:
         """Remember nothing yet.
@@ -46,13 +46,16 @@ class GeneratedMeans:
             window: Steps that the mean is of in the end; above 1.
         """
         self._window = window
-        self._share = 0.0
         self._means_KR = torch.zeros((num_classes, num_features))
         self._steps_K1 = torch.zeros((num_classes, 1))
+        self._least_fresh = torch.zeros((), dtype=torch.float64)
+        self.reached(0.0)
 
     def reached(self, share: float) -> None:
         """Say which share of the declared steps is behind, from 0 to 1."""
-        self._share = share
+        last = 1 / self._window
+        first = max(last, 1 / _FIRST_WINDOW)  # a shorter window is as short all the time
+        self._least_fresh.fill_(last + (first - last) * half_cosine(share))
 
     def others(self, sums_KR: Tensor, sizes_K1: Tensor) -> Tensor:
         """Return what `others_of` does, with earlier steps; this one is remembered.
@@ -61,17 +64,16 @@ class GeneratedMeans:
             sums_KR: Of the rows of each class.
             sizes_K1: How many rows that are.
         """
-        means_KR = self._means_KR = self._means_KR.to(sums_KR)
-        steps_K1 = self._steps_K1 = self._steps_K1.to(sums_KR)
-        last = 1 / self._window
-        first = max(last, 1 / _FIRST_WINDOW)  # a shorter window is as short all the time
-        fresh = last + (first - last) * half_cosine(self._share)
-        fresh_K1 = torch.clamp_min(1 / (steps_K1 + 1), fresh)
+        self._means_KR = self._means_KR.to(sums_KR)
+        self._steps_K1 = self._steps_K1.to(sums_KR)
+        self._least_fresh = self._least_fresh.to(sums_KR)
+        fresh_K1 = torch.maximum(1 / (self._steps_K1 + 1), self._least_fresh)
         is_there_K1 = sizes_K1 > 0
         fresh_K1 = torch.where(is_there_K1, fresh_K1, 0.0)
-        self._means_KR = means_KR.lerp(sums_KR / sizes_K1.clamp_min(1), fresh_K1)
-        self._steps_K1 = steps_K1 + is_there_K1
-        return means_KR.lerp(others_of(sums_KR, sizes_K1), fresh_K1)
+        others_KR = self._means_KR.lerp(others_of(sums_KR, sizes_K1), fresh_K1)
+        self._means_KR.lerp_(sums_KR / sizes_K1.clamp_min(1), fresh_K1)
+        self._steps_K1.add_(is_there_K1)
+        return others_KR
 
     def tensors(self) -> dict[str, Tensor]:
         """Return what is remembered as named CPU tensors, copied."""
@@ -91,4 +93,5 @@ class GeneratedMeans:
         if steps_K1 is None or steps_K1.shape != self._steps_K1.shape:
             msg = "'past.steps' is missing or has another shape"
             raise ValueError(msg)
-        self._means_KR, self._steps_K1 = means_KR.clone(), steps_K1.clone()
+        self._means_KR.copy_(means_KR)
+        self._steps_K1.copy_(steps_K1)

@@ -15,7 +15,7 @@ from typing import cast, final
 from torch import Tensor
 
 from analyst.generators.generator import ImageShape
-from analyst.training.run_source import AheadRun, ImageRun
+from analyst.training.run_source import AheadRun, ImageRun, is_made_here
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,6 +56,11 @@ class GuidedRun:
     def budget_epsilon(self) -> float:
         """See `OpenRun`."""
         return self._run.budget_epsilon
+
+    @property
+    def is_made_here(self) -> bool:
+        """See `LocalRun`."""
+        return is_made_here(self._run)
 
     def close(self) -> None:
         """See `OpenRun`."""

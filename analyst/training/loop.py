@@ -24,7 +24,7 @@ from torch import Tensor
 from analyst.errors import CuratorUnreachable, RunClosed, StepLost
 from analyst.generators.generator import draw_latents
 from analyst.recipes import Recipe
-from analyst.training.run_source import AheadRun, ImageRun, OpenRun, WaitingRun
+from analyst.training.run_source import AheadRun, ImageRun, OpenRun, WaitingRun, is_made_here
 from analyst.training.state import SentBatch, TrainingState, learning_rate
 from analyst.training.updates import Updates, updates_of
 
@@ -109,7 +109,7 @@ def train(
         Why it ended. Any error of the barrier other than a lost step is raised, with `state` as
         before the failed step.
     """
-    updates = updates_of(state, recipe)
+    updates = updates_of(state, recipe, are_images_sent=not is_made_here(run))
     if isinstance(run, WaitingRun):
         run.while_waiting = updates.catch_up
     ask = Asker(run, recipe.session.retry_for_s, observer, stop, clock)
@@ -132,7 +132,7 @@ def _take_step(
     with put_back_on_error(state.randomness):
         labels_N = recipe.mechanism.draw_labels(state.model.num_classes, state.randomness)
         images_NCHW = updates.images(_latents(state, len(labels_N)), labels_N)
-        sent_N = labels_N.to(images_NCHW.device)
+        sent_N = labels_N.to(images_NCHW.device, non_blocking=True)
         gradient_NCHW = ask(lambda: run.gradient(images_NCHW, sent_N))
     if gradient_NCHW is not None:
         _update(state, updates, gradient_NCHW, rate, ask)

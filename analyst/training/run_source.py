@@ -64,6 +64,21 @@ class WaitingRun(Protocol):
     """Called when a step has been sent, at least once; it may do nothing the second time."""
 
 
+@runtime_checkable
+class LocalRun(Protocol):
+    """A run that may have its answers made in this process, on the device of the images."""
+
+    @property
+    def is_made_here(self) -> bool:
+        """Whether they are; if so the images need not leave a card."""
+        ...
+
+
+def is_made_here(run: OpenRun) -> bool:
+    """Return whether a run's answers are made in this process."""
+    return isinstance(run, LocalRun) and run.is_made_here
+
+
 class FeatureRun(OpenRun, Protocol):
     """A run whose mechanism compares features of public images."""
 

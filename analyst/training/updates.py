@@ -71,11 +71,17 @@ class EagerUpdates:
         self._state.ema.settle()
 
 
-def updates_of(state: TrainingState, recipe: Recipe) -> Updates:
-    """Return the updates that a recipe asks for."""
+def updates_of(state: TrainingState, recipe: Recipe, *, are_images_sent: bool = True) -> Updates:
+    """Return the updates that a recipe asks for.
+
+    Args:
+        state: Changed in place.
+        recipe: Says on which device, and whether steps are captured.
+        are_images_sent: Whether who answers wants the images of captured steps on the processor.
+    """
     session = recipe.session
     if not session.cuda_graph:
         return EagerUpdates(state, session.device)
     from analyst.training.captured import CapturedUpdates  # needs a graphics card
 
-    return CapturedUpdates(state, torch.device(session.device))
+    return CapturedUpdates(state, torch.device(session.device), are_images_sent=are_images_sent)

@@ -91,7 +91,7 @@ class PixelFeatures:
         Privacy:
             Levels are integers; row i is a function of record i alone.
         """
-        centred_MD = levels_MD.to(compute_device(), torch.float64) * 2 - self.max_level
+        centred_MD = levels_MD.to(compute_device()).to(torch.float64) * 2 - self.max_level
         return self.fourier.exact_rows(centred_MD, 1 / self.max_level)
 
     def rows(self, images_ND: Tensor) -> Tensor:

@@ -23,11 +23,11 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from curator.divergences.device import compute_device
+from curator.privacy.parts import values_at_once
 
 _DOMAIN = "weir orthogonal frequencies v1"
 _CHANGES = 3
 _EXACT = 2.0**53  # float64 holds every integer up to here
-_VALUES_AT_ONCE = 1 << 16  # rows are multiplied in parts that stay in a near cache: 512 KiB
 
 
 def random_signs(
@@ -84,7 +84,7 @@ class OrthogonalFrequencies:
         above that either. `orthogonal_frequencies` keeps it below 2^53, hence each sum is exact in
         any order.
         """
-        size = max(1, _VALUES_AT_ONCE // self.signs_BCP.shape[2])
+        size = max(1, values_at_once(integers_MD.device) // self.signs_BCP.shape[2])
         return torch.cat([self.products(part) for part in torch.split(integers_MD, size)])
 
     def products(self, inputs_ND: Tensor) -> Tensor:

@@ -25,6 +25,7 @@ import torch
 
 from curator.divergences.device import compute_device
 from curator.divergences.orthogonal_frequencies import orthogonal_frequencies
+from curator.privacy.parts import values_at_once
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,7 +34,6 @@ FREQUENCY_GRID = 2.0**-12
 _LARGEST_NORMAL = 2.0**16  # on the grid: |normal| < 8.6
 _EXACT = 2.0**53  # float64 holds every integer up to here
 _TABLE_SIZE = 1 << 16
-_VALUES_AT_ONCE = 1 << 16  # rows are made in parts that stay in a near cache: 512 KiB
 _MARGIN = 1 - 2.0**-40  # keeps rounding inside the unit ball
 _DOMAIN = "weir random fourier features v1"
 
@@ -156,7 +156,7 @@ class FourierFeatures:
         scales_F = self._scales() * (unit / (2 * math.pi))
         table = _cosine_table(sums_MF.device) * self._amplitude
         rows_M2F = sums_MF.new_empty((sums_MF.shape[0], self.num_features))
-        size = max(1, _VALUES_AT_ONCE // self.num_features)
+        size = max(1, values_at_once(sums_MF.device) // self.num_features)
         parts = torch.split(sums_MF, size), torch.split(rows_M2F, size)
         for sums, rows in zip(*parts, strict=True):
             turns = sums * scales_F

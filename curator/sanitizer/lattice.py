@@ -59,7 +59,8 @@ def truncate(vector: Tensor, grid: float) -> Tensor:
     Returns:
         int64 lattice coordinates, shape as `vector`.
     """
-    return toward_zero(vector / grid).to(torch.int64)
+    divisor = vector.new_full((), grid)  # a card multiplies by the inverse of a plain number
+    return toward_zero(vector / divisor).to(torch.int64)
 
 
 def squared_norm(integers: Tensor, radius: int) -> int:

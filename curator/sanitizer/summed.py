@@ -19,6 +19,7 @@ from torch import Tensor
 
 from curator.privacy.batches import RecordBatch
 from curator.privacy.noise import NoiseSource
+from curator.privacy.parts import values_at_once
 from curator.privacy.private import Private, Sealed
 from curator.privacy.release import LatticeBlock, Release
 from curator.sanitizer.lattice import lattice_radius, truncate
@@ -26,7 +27,6 @@ from curator.sanitizer.lattice import lattice_radius, truncate
 FeatureRows = Callable[[Tensor], Tensor]
 
 _MAX_FEATURES = 1 << 17
-_VALUES_AT_ONCE = 1 << 16  # rows are looked at in parts that stay in a near cache: 512 KiB
 _MARGIN = 1 - 2.0**-30  # keeps float64 rounding inside the ball; the integer check decides
 
 
@@ -141,7 +141,7 @@ def _add_units(sums_KR: Tensor, rows_MR: Tensor, keys_M: Tensor, radius: int) ->
 
 def _parts(rows: Tensor) -> list[slice]:
     """Return slices of rows; one at least."""
-    size = max(1, _VALUES_AT_ONCE // rows.shape[1])
+    size = max(1, values_at_once(rows.device) // rows.shape[1])
     return [slice(start, start + size) for start in range(0, max(1, len(rows)), size)]
 
 

@@ -1,6 +1,8 @@
 """CUDA graphs without a card: what is done in a capture is written down and done again.
 
-As with a real graph, a replay reads and writes the tensors of the capture, and runs no Python.
+As with a real graph, a replay reads and writes the tensors of the capture, and runs no Python. What
+makes the processor wait for a card cannot be captured, nor, with `tests.fakes.card`, what copies
+from memory of the processor.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 CPU = torch.device("cpu")
+_WAITING = {"_local_scalar_dense", "bincount", "masked_select", "nonzero", "_unique2"}
 
 
 class FakeGraph:
@@ -50,6 +53,9 @@ class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
             one.data.copy_(old)  # of no version that autograd counts
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = [one for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)]
+        if func.overloadpacket.__name__ in _WAITING or len({one.device for one in given}) > 1:
+            raise RuntimeError(f"{func} is not permitted when stream is capturing")
         for place, argument in enumerate(func._schema.arguments):
             if argument.alias_info is not None and argument.alias_info.is_write:
                 written = args[place] if place < len(args) else (kwargs or {}).get(argument.name)

@@ -102,6 +102,23 @@ def test_another_number_of_rows_is_captured_too(small_recipe: Make, device: str)
         made.apply(torch.zeros_like(images), 1e-3)
 
 
+def test_images_that_stay_are_those_that_are_sent(small_recipe: Make, device: str) -> None:
+    recipe = small_recipe()
+    sending, keeping = state_on(recipe, device), state_on(recipe, device)
+    expected = steps(sending, CapturedUpdates(sending, torch.device(device)), 1, 5)
+    made = CapturedUpdates(keeping, torch.device(device), are_images_sent=False)
+    got = steps(keeping, made, 1, 5)
+    for one, other in zip(got, expected, strict=True):
+        assert torch.allclose(one, other, atol=0 if device == "cpu" else 2e-4)
+    before = state_tensors(sending)
+    for name, tensor in state_tensors(keeping).items():
+        assert torch.allclose(tensor, before[name], atol=0 if device == "cpu" else 2e-4), name
+    latents = torch.zeros((24, keeping.model.latent_dim))
+    images = made.images(latents, torch.zeros(24, dtype=torch.int64))
+    assert images.device == next(keeping.model.parameters()).device
+    assert not images.requires_grad
+
+
 @pytest.mark.parametrize("kind", ["eager", "captured"])
 def test_a_gradient_without_images_is_refused(small_recipe: Make, device: str, kind: str) -> None:
     state = state_on(small_recipe(), device)
@@ -133,10 +150,13 @@ def test_the_recipe_chooses(small_recipe: Make, monkeypatch: pytest.MonkeyPatch)
     state = new_state(recipe, SHAPE)
     assert isinstance(updates_of(state, recipe), EagerUpdates)
     chosen: list[Any] = []
-    monkeypatch.setattr(captured, "CapturedUpdates", lambda *given: chosen.append(given))
+    monkeypatch.setattr(
+        captured, "CapturedUpdates", lambda *given, **options: chosen.append((given, options))
+    )
     on_card = small_recipe(session__device="cuda", session__cuda_graph=True)
-    updates.updates_of(state, on_card)
-    assert chosen == [(state, torch.device("cuda"))]
+    for sent in (True, False):
+        updates.updates_of(state, on_card, are_images_sent=sent)
+        assert chosen.pop() == ((state, torch.device("cuda")), {"are_images_sent": sent})
 
 
 def test_graphs_need_a_card(small_recipe: Make) -> None:

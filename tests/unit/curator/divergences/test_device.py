@@ -27,6 +27,7 @@ def _no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def with_cards(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: number)
+    monkeypatch.setattr(device, "multiplies_exactly", lambda _: True)
 
 
 def on_a_card(monkeypatch: pytest.MonkeyPatch, solver: Any) -> None:
@@ -65,6 +66,53 @@ def test_a_card_that_is_not_there_is_refused(
     with pytest.raises(DeviceUnavailable, match=f"compute.device = '{wanted}'"):
         choose_device(wanted)
     assert compute_device() == torch.device("cpu")
+
+
+def test_integers_are_multiplied_exactly_here() -> None:
+    assert device.multiplies_exactly(torch.device("cpu"))
+
+
+@pytest.mark.parametrize("lost_bits", [4, 29])
+def test_a_product_that_is_rounded_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, lost_bits: int
+) -> None:
+    exact = torch.Tensor.__matmul__
+
+    def rounded(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        product = exact(left, right)
+        if product.dtype is not torch.float64:
+            return product
+        short = 2.0 ** (product.abs().max().log2().ceil() - 53 + lost_bits)
+        return (product / short).round() * short
+
+    monkeypatch.setattr(torch.Tensor, "__matmul__", rounded)
+    assert not device.multiplies_exactly(torch.device("cpu"))
+
+
+def test_a_card_whose_products_are_not_exact_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_cards(monkeypatch, 1)
+    monkeypatch.setattr(device, "multiplies_exactly", lambda _: False)
+    with pytest.raises(DeviceUnavailable, match="'cuda' cannot be used: its float64 products"):
+        choose_device("cuda")
+
+    def broken(_: torch.device) -> bool:
+        raise RuntimeError("no kernel image is available")
+
+    monkeypatch.setattr(device, "multiplies_exactly", broken)
+    with pytest.raises(DeviceUnavailable, match="does not multiply: no kernel image"):
+        choose_device("cuda")
+    assert compute_device() == torch.device("cpu")
+
+
+def test_a_card_cuts_no_factor_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_cards(monkeypatch, 1)
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        choose_device("cuda")
+        assert torch.get_float32_matmul_precision() == "highest"
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 @pytest.mark.parametrize(

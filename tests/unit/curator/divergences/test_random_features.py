@@ -105,6 +105,6 @@ def test_features_must_be_shared_equally(num_features: int) -> None:
 def test_parts_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     levels = torch.randint(0, 17, (30, 12), generator=torch.Generator().manual_seed(9))
     whole = FEATURES.record_rows(levels.to(torch.uint8))
-    monkeypatch.setattr("curator.divergences.random_features._VALUES_AT_ONCE", 3 * 24)
+    monkeypatch.setattr("curator.divergences.random_features.values_at_once", lambda _: 3 * 24)
     assert torch.equal(FEATURES.record_rows(levels.to(torch.uint8)), whole)
     assert torch.equal(FEATURES.record_rows(levels[5:6].to(torch.uint8)), whole[5:6])

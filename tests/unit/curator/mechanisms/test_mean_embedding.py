@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,13 +15,15 @@ from pydantic import ValidationError
 
 from curator.accounting.events.gaussian import GaussianEvent
 from curator.accounting.events.none import NoEvent
+from curator.divergences import device, random_features
 from curator.errors import MalformedRequest
 from curator.mechanisms.base import ReleasedOnceMechanism
 from curator.mechanisms.mean_embedding import MeanEmbedding, MeanEmbeddingSpec
 from curator.privacy.batches import ImageSpace, RecordBatch, Samples
 from curator.privacy.private import Private
-from curator.privacy.release import Release
+from curator.privacy.release import LatticeBlock, Release
 from curator.sanitizer.post_process import release_values
+from tests.fakes.card import pretended_card
 from tests.unit.curator.mechanisms.silent import SilentNoise
 
 SPACE = ImageSpace(channels=1, height=2, width=3, max_level=16, num_classes=3)
@@ -160,6 +165,58 @@ def test_every_map_releases_rows_of_norm_one(chosen: dict[str, Any]) -> None:
     norm = float(values[1].norm())
     assert 0.999 < norm <= 1
     assert values[0].count_nonzero() == values[2].count_nonzero() == 0
+
+
+CARDS = [
+    "fake",
+    pytest.param(
+        "cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no graphics card")
+    ),
+]
+
+
+@pytest.fixture(params=CARDS)
+def card(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    def forget() -> None:
+        monkeypatch.setattr(device, "_chosen", {})
+        random_features.fourier_features.cache_clear()
+        random_features.orthogonal_features.cache_clear()
+
+    forget()
+    with pretended_card() if request.param == "fake" else nullcontext("cuda") as name:
+        yield str(name)
+    forget()
+
+
+def of_groups() -> Private[RecordBatch]:
+    """Return eight records: three of one unit, two of another, and three alone."""
+    whole = batch(8, 1, 4).unseal()
+    units = torch.tensor([0, 1, 0, 2, 0, 1, 5, 4])
+    return Private(replace(whole, units_M=units, labels_M=torch.arange(8) % 3))
+
+
+@pytest.mark.parametrize("chosen", [PARAMETERS, SCATTERING, MIX, SORF, MIX_SORF])
+def test_a_card_releases_the_integers_of_the_processor(
+    card: str, chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = [batch(8, 0, 0), batch(3, 2, 1), batch(0, 0, 1), of_groups()]
+    images = torch.rand(4, 6, generator=torch.Generator().manual_seed(6)) * 2 - 1
+
+    def found(where: str) -> tuple[torch.Tensor, torch.Tensor]:
+        random_features.fourier_features.cache_clear()
+        random_features.orthogonal_features.cache_clear()
+        monkeypatch.setitem(device._chosen, "device", torch.device(where))
+        subject = mechanism(**chosen)
+        sums = subject.setup(batches, SilentNoise())
+        (block,) = sums.blocks
+        assert isinstance(block, LatticeBlock)
+        return block.integers, release_values(subject.gradient(samples(images), sums))
+
+    integers, gradient = found("cpu")
+    on_card, gradient_on_card = found(card)
+    assert torch.equal(on_card, integers)
+    assert (integers.abs().sum(dim=1) > 0).all()
+    assert torch.allclose(gradient_on_card, gradient, atol=1e-5)
 
 
 @pytest.mark.parametrize("chosen", [SCATTERING, MIX, SORF, MIX_SORF])

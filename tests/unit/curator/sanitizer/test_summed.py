@@ -208,7 +208,7 @@ def test_parts_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         return values[levels[:, 0].to(torch.int64)]
 
     whole = sums([given], rows)
-    monkeypatch.setattr("curator.sanitizer.summed._VALUES_AT_ONCE", 2 * WIDTH)
+    monkeypatch.setattr("curator.sanitizer.summed.values_at_once", lambda _: 2 * WIDTH)
     assert sums([given], rows) == whole
 
 
