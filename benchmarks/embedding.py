@@ -113,7 +113,7 @@ def compare_training(repeats: int) -> None:
     run = OfflineRun(embedding, num_steps=1 << 30, next_step=1)
     other = saved_embedding(load_recipe(_RECIPE, _GAUSSIAN))
     gaussian = OfflineRun(other, num_steps=1 << 30, next_step=1)
-    turns = OfflineRun(embedding, num_steps=1 << 30, next_step=1, num_turns=3)
+    turns = OfflineRun(other, num_steps=1 << 30, next_step=1, num_turns=3)
     parts = [
         replace(part, transform=plain_scattering) if part.transform is scattering else part
         for part in fourier_parts(other.parameters, _SHAPE)
@@ -139,7 +139,7 @@ def compare_training(repeats: int) -> None:
     works: dict[str, Work] = {
         "now": step(run.gradient),
         "Gaussian": step(gaussian.gradient),
-        "three turns": step(turns.gradient),
+        "Gaussian in three turns": step(turns.gradient),
         "before": step(
             lambda images, labels: mmd_gradient(rows_of, means_KR, images, labels), plain=True
         ),
