@@ -216,6 +216,11 @@ def page_text(page: str, rows: list[dict[str, Any]]) -> str:
     return f"{above}{BEGIN}\n\n" + "\n".join(table_lines(rows)) + f"\n\n{END}{below}"
 
 
+def _changed(row: Mapping[str, Any]) -> str:
+    """Return what a row's recipe was given besides, as text."""
+    return " ".join(f"{key}={json.dumps(value)}" for key, value in row["set"].items())
+
+
 def table_lines(rows: list[dict[str, Any]]) -> Iterator[str]:
     """Yield the lines of the table: medians over seeds, and a row for each published method."""
     if not rows:
@@ -225,7 +230,7 @@ def table_lines(rows: list[dict[str, Any]]) -> Iterator[str]:
     yield "|" + "-|" * len(_HEADS)
     for same in _grouped(rows):
         first = same[0]
-        changed = " ".join(f"{key}={json.dumps(value)}" for key, value in first["set"].items())
+        changed = _changed(first)
         what = f"{first['dataset']}, `{first['recipe']}`" + (f", `{changed}`" if changed else "")
         accuracies = [_median(row[name] for row in same) for name in CLASSIFIERS]
         spent = f"{max(row['epsilon'] for row in same):.4f}"
@@ -280,7 +285,7 @@ def figure_of(dataset: str, rows: list[dict[str, Any]]) -> Any:
         for same in _grouped([row for row in mine if row["budget"] == budget]):
             values = [max(row[name] or 0.0 for name in ("cnn", "deep")) for row in same]
             seconds = [row["core_seconds"] for row in same]
-            axes.plot(seconds, values, "o", label=same[0]["recipe"])
+            axes.plot(seconds, values, "o", label=f"{same[0]['recipe']} {_changed(same[0])}")
         for method, points in PUBLISHED.get(dataset, {}).items():
             if budget in points:
                 axes.axhline(points[budget], linestyle="--", linewidth=0.8, label=method)
