@@ -87,7 +87,8 @@ class Run:
         self._patience = patience
         self._stream: Steps | None = None
         self._interrupted = InterruptedSteps()
-        self.while_waiting: Callable[[], None] = _nothing  # called when a step has been sent
+        self.while_waiting: Callable[[], None] = _nothing
+        """Called when a step has been sent; it may not change what the step was made of."""
         self._ahead: deque[tuple[Tensor, Asked]] = deque()
         self._was_at = 0  # the next step before going back
         self.run_id = state.run_id
@@ -138,7 +139,8 @@ class Run:
     def gradient(self, images: Tensor, labels: Tensor) -> Tensor:
         """Return the released gradient for the next step.
 
-        A lost connection is retried with the same bytes and costs nothing more. If the curator
+        A lost connection is retried with the same bytes, so the tensors must not change before the
+        answer, and costs nothing more. If the curator
         restarted and counts the step as spent, the same images go out as its next step. If an
         earlier call was interrupted (Ctrl-C, an exception) after its step was sent, other images go
         out as the step that the ledger names, and a `StepsInterrupted` warning names the lost one.

@@ -3,7 +3,7 @@
 A convolution to one channel leaves most of a vector empty, and each of the layers passes over the
 largest maps of the generator. Here the taps of the kernel are a matrix, so that the convolution is
 a product and sums of shifted maps; the rectifier works in place, forward and backward. The numbers
-are those of the three layers of torch but for rounding.
+are those of the three layers of torch but for rounding. They have first derivatives only.
 
 Shapes: N rows, M maps, C channels, H height, W width, T = 9 C taps of the kernel, P = N H W pixels.
 """

@@ -84,11 +84,12 @@ class GeneratedMeans:
         """Restore what `tensors` returned.
 
         Raises:
-            ValueError: If a tensor is missing or has another shape.
+            ValueError: If a tensor is missing or has another shape or type.
         """
         means_KR, steps_K1 = tensors.get("past.means"), tensors.get("past.steps")
-        if means_KR is None or means_KR.shape != self._means_KR.shape:
-            msg = "'past.means' is missing or has another shape"
+        held = self._means_KR
+        if means_KR is None or (means_KR.shape, means_KR.dtype) != (held.shape, held.dtype):
+            msg = "'past.means' is missing or has another shape or type"
             raise ValueError(msg)
         if steps_K1 is None or steps_K1.shape != self._steps_K1.shape:
             msg = "'past.steps' is missing or has another shape"

@@ -110,17 +110,22 @@ def train(
         before the failed step.
     """
     updates = updates_of(state, recipe, are_images_sent=not is_made_here(run))
-    if isinstance(run, WaitingRun):
-        run.while_waiting = updates.catch_up
+    waiting = run if isinstance(run, WaitingRun) else None
+    before = None if waiting is None else waiting.while_waiting
     ask = Asker(run, recipe.session.retry_for_s, observer, stop, clock)
     take_step = _take_step if recipe.training.depth == 1 else _take_step_ahead
     try:
+        if waiting is not None:
+            waiting.while_waiting = updates.catch_up
         while run.next_step <= run.num_steps:
             if stop.asked:
                 return Outcome.STOPPED
             take_step(state, run, recipe, updates, ask)
     except StopAsked:
         return Outcome.STOPPED
+    finally:
+        if waiting is not None and before is not None:
+            waiting.while_waiting = before
     state.sent.clear()  # the steps that they were for went otherwise
     return Outcome.COMPLETED
 

@@ -61,7 +61,9 @@ class WaitingRun(Protocol):
     """A run whose answers take a while, which can be used."""
 
     while_waiting: Callable[[], None]
-    """Called when a step has been sent, at least once; it may do nothing the second time."""
+    """Called when a step has been sent, at least once; it may do nothing the second time, and never
+    changes what the step was made of.
+    """
 
 
 @runtime_checkable

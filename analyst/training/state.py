@@ -130,8 +130,13 @@ def new_state(recipe: Recipe, shape: ImageShape) -> TrainingState:
 
 
 def adam(model: nn.Module, config: OptimizerConfig) -> torch.optim.Adam:
-    """Return the optimizer that a recipe asks for; on a processor one pass over each weight."""
-    on_processor = all(weight.device.type == "cpu" for weight in model.parameters())
+    """Return the optimizer that a recipe asks for; on a processor one pass over each weight.
+
+    That pass takes weights and moments as they lie in memory, so all of them have to lie alike.
+    """
+    on_processor = all(
+        weight.device.type == "cpu" and weight.is_contiguous() for weight in model.parameters()
+    )
     return torch.optim.Adam(
         model.parameters(),
         lr=config.lr,

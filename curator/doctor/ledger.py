@@ -100,14 +100,17 @@ def _file_engine(folder: CuratorFolder, *, is_served: bool) -> Engine:
     return engine
 
 
-def _stored(folder: CuratorFolder) -> frozenset[str]:
-    """Return the names of which images are stored."""
+def _stored(folder: CuratorFolder) -> frozenset[str] | None:
+    """Return the names of which images are stored; None if that cannot be seen."""
     above = folder.images("any").parent
-    found = above.iterdir() if above.is_dir() else ()
+    try:
+        found = list(above.iterdir()) if above.is_dir() else []
+    except OSError:
+        return None
     return frozenset(one.name for one in found if one.is_dir() and one.name[0] != ".")
 
 
-def _read(engine: Engine, anchor: HeadAnchor, where: str, stored: frozenset[str]) -> Finding:
+def _read(engine: Engine, anchor: HeadAnchor, where: str, stored: frozenset[str] | None) -> Finding:
     try:
         with engine.connect() as connection:
             return _of_entries(connection, anchor, where, stored)
@@ -116,7 +119,7 @@ def _read(engine: Engine, anchor: HeadAnchor, where: str, stored: frozenset[str]
 
 
 def _of_entries(
-    connection: Connection, anchor: HeadAnchor, where: str, stored: frozenset[str]
+    connection: Connection, anchor: HeadAnchor, where: str, stored: frozenset[str] | None
 ) -> Finding:
     connect.check_anchor(connection, anchor)
     if not inspect(connection).has_table(schema.meta.name):
@@ -136,6 +139,12 @@ def _of_entries(
         return attention(
             f"{words}, the last one {ahead:.0f} s in the future",
             "set the clock; the order of entries holds whatever their times say",
+            **facts,
+        )
+    if stored is None:
+        return attention(
+            f"{words}; the folder datasets/ cannot be listed",
+            "let the user that serves read it: 'curator serve' could not load the images either",
             **facts,
         )
     unknown = sorted(stored - rows.load_datasets(connection).keys())

@@ -25,6 +25,7 @@ from curator.errors import MalformedRequest
 from curator.mechanisms.base import StatefulMechanism
 from curator.mechanisms.specification import MAX_ROWS, MAX_UNITS, Specification
 from curator.privacy.batches import ImageSpace, RecordBatch, Samples, shape_of_pass
+from curator.privacy.chosen import chosen
 from curator.privacy.noise import NoiseSource
 from curator.privacy.private import Private, Sealed
 from curator.privacy.release import Release
@@ -138,7 +139,7 @@ class ChoiceMechanism(StatefulMechanism):
             for sealed, kept in zip(state.batches, state.kept, strict=True):
                 batch = sealed.unseal()
                 choices_M = choices_of(choose, (batch.levels_MD, batch.labels_M, kept))
-                yield choices_M, torch.where(batch.mask_M, batch.units_M, -1)
+                yield choices_M, chosen(batch.mask_M, batch.units_M, -1)
 
         return state, release_choices(compute, bounds=self.bounds, noise=noise)
 
@@ -184,6 +185,7 @@ def first_of_least(values_MN: Tensor) -> Tensor:
     Returns:
         int64 (M).
     """
-    places_N = torch.arange(values_MN.shape[1], device=values_MN.device)
+    size = values_MN.shape[1]
     is_least_MN = values_MN == values_MN.amin(dim=1, keepdim=True)
-    return torch.where(is_least_MN, places_N, values_MN.shape[1]).amin(dim=1)
+    from_end_N = torch.arange(size, 0, -1, device=values_MN.device)
+    return size - (is_least_MN * from_end_N).amax(dim=1)

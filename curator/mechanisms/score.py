@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import Final, Literal, final
 
-import torch
 from torch import Tensor
 
 from curator.divergences import feature_nets
@@ -24,6 +23,7 @@ from curator.mechanisms.record_choices import ChoiceMechanism, ChoiceSpec, Choos
 from curator.mechanisms.specification import refuse_beyond
 from curator.mechanisms.uploaded_weights import extractor_shape, read_weights, weight_bytes
 from curator.privacy.batches import ImageSpace, Samples
+from curator.privacy.chosen import chosen
 from curator.sanitizer.choices import SILENCE
 
 LARGEST_SCORE: Final = 128.0
@@ -116,7 +116,7 @@ class Score(ChoiceMechanism):
             scores_MK = feature_rows(self.shape, weights, levels_MD, _SCORES_IN_A_RADIUS)
             is_right_M = first_of_least(-scores_MK).cpu() == labels_M
             options_M = labels_M if self.spec.counts == "by-class" else 0 * labels_M
-            return torch.where(is_right_M, options_M, SILENCE)
+            return chosen(is_right_M, options_M, SILENCE)
 
         return choose
 

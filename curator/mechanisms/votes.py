@@ -24,6 +24,7 @@ from curator.mechanisms.base import Requirements
 from curator.mechanisms.record_choices import ChoiceMechanism, ChoiceSpec, Choose, first_of_least
 from curator.mechanisms.specification import MAX_ROWS, refuse_beyond
 from curator.privacy.batches import ImageSpace, Samples, level_dtype
+from curator.privacy.chosen import chosen
 from curator.sanitizer.choices import SILENCE
 from curator.sanitizer.outer import RIGHT_RADIUS, in_parts, right_rows
 
@@ -31,6 +32,7 @@ MAX_IMAGES_PER_CANDIDATE: Final = 64
 _MAX_WORK: Final = 1 << 40  # multiplications of a step: minutes
 _AT_ONCE: Final = 1 << 22  # distances to candidates, or features: 32 MiB in float64
 _EXACT: Final = 1 << 53  # integers up to here are exact in float64
+_BEYOND: Final = float(1 << 60)  # no distance is so far; a candidate of another class is, and more
 _LEAST_BIAS: Final = 2.0**-10  # below features: a row without any has a norm
 
 
@@ -152,9 +154,9 @@ class Votes(ChoiceMechanism):
                 products_mN = some_mF.to(rows_NF.device, torch.float64) @ rows_NF.T
                 far_mN = sizes_N - 2 * self.spec.images_per_candidate * products_mN
                 is_other_mN = classes_m.to(rows_NF.device).unsqueeze(1) != labels_N
-                far_mN = far_mN.masked_fill_(is_other_mN, torch.inf)
-                has_any_m = far_mN.amin(dim=1) < torch.inf
-                votes.append(torch.where(has_any_m, first_of_least(far_mN), SILENCE))
+                far_mN += is_other_mN.to(torch.float64).mul_(2 * _BEYOND)
+                has_any_m = far_mN.amin(dim=1) < _BEYOND
+                votes.append(chosen(has_any_m, first_of_least(far_mN), SILENCE))
             return torch.cat(votes)
 
         return choose

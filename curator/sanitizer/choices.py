@@ -18,6 +18,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from curator.privacy.chosen import chosen
 from curator.privacy.noise import NoiseSource
 from curator.privacy.release import LatticeBlock, Release
 from curator.sanitizer.averaged import fine_noise, fine_radius
@@ -159,7 +160,7 @@ def _are_choices(choices_M: Tensor, units_M: Tensor) -> bool:
 
 def _tally(choices_M: Tensor, units_M: Tensor, bounds: ChoiceBounds) -> Tensor:
     """Return how many rows chose each option: (O,), as much work for any choices."""
-    counted_M = torch.where(_fits(units_M, bounds.records_per_unit), choices_M, SILENCE)
+    counted_M = chosen(_fits(units_M, bounds.records_per_unit), choices_M, SILENCE)
     options_O = torch.arange(bounds.num_options)
     counts_O = torch.zeros(bounds.num_options, dtype=torch.int64)
     for some_m in torch.split(counted_M, max(1, _MAX_ENTRIES // bounds.num_options)):
@@ -171,6 +172,6 @@ def _fits(units_M: Tensor, records_per_unit: int) -> Tensor:
     """Return whether each row is of a unit, and that unit within its bound."""
     num_rows = len(units_M)
     known_M = (units_M >= 0) & (units_M < num_rows)
-    places_M = torch.where(known_M, units_M, num_rows)  # all others share a place of their own
+    places_M = chosen(known_M, units_M, num_rows)  # all others share a place of their own
     sizes = torch.bincount(places_M, minlength=num_rows + 1)
     return known_M & (sizes[places_M] <= records_per_unit)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import itertools
 import logging
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from curator.errors import (
@@ -34,6 +36,7 @@ from curator.sanitizer.stored import decode_release, encode_release
 from curator.service.caller import Caller
 from curator.service.find_run import live_run, run_of
 from curator.service.live_run import LiveRun
+from curator.service.releases_in_progress import LOOK_SECONDS
 from curator.service.runs import Runs
 from curator.state.asking import num_private_batches, private_batches
 
@@ -78,7 +81,8 @@ def make_release(
     try:
         batches = private_batches(mechanism, live.records, noise)
         num_batches = num_private_batches(mechanism, live.facts)
-        release = mechanism.setup(_while_wanted(runs, live, batches, num_batches), noise)
+        with _telling(runs, live):
+            release = mechanism.setup(_while_wanted(runs, live, batches, num_batches), noise)
         _check_wanted(runs, live)
         _keep(runs, live, encode_release(release))
     except _UnwantedError as ended:
@@ -111,7 +115,7 @@ def _while_wanted(
     """
     looked = runs.monotonic()
     for done in itertools.count():
-        _tell(runs, live, done, num_batches)
+        runs.setups.note(live, done, num_batches)
         _check_wanted(runs, live)
         if runs.monotonic() - looked >= _LOOK_SECONDS:
             looked = runs.monotonic()
@@ -125,12 +129,31 @@ def _while_wanted(
         yield batch
 
 
-def _tell(runs: Runs, live: LiveRun, done: int, num_batches: int) -> None:
-    """Tell the steward's log, now and then, how much of a release is done."""
-    tenths = runs.setups.look(live, done, num_batches, runs.monotonic())
-    if tenths is not None:
-        words = "run %s: %d tenths of the %d batches of its release are done"
-        _logger.info(words, live.run_id, tenths, num_batches)
+@contextmanager
+def _telling(runs: Runs, live: LiveRun) -> Iterator[None]:
+    """Let a thread tell the steward how far a release is, while the block makes it."""
+    is_over = threading.Event()
+    thread = threading.Thread(
+        target=_tell, args=(runs, live, is_over), daemon=True, name="progress"
+    )
+    try:
+        with suppress(RuntimeError):  # the machine has no more threads: nobody is told
+            thread.start()
+        yield
+    finally:
+        is_over.set()
+
+
+def _tell(runs: Runs, live: LiveRun, is_over: threading.Event) -> None:
+    """Tell the steward's log how much of a release is done, at times of the clock alone."""
+    began = time.monotonic()
+    for number in itertools.count(1):
+        if is_over.wait(max(0.0, began + number * LOOK_SECONDS - time.monotonic())):
+            return
+        tenths = runs.setups.look(live)
+        if tenths is not None:
+            words = "run %s: %d of 10 parts of its release are done"
+            _logger.info(words, live.run_id, tenths)
 
 
 def _check_wanted(runs: Runs, live: LiveRun) -> None:

@@ -4,15 +4,17 @@ The run's own lock is held by whoever makes its release, for as long as that tak
 must not wait for it, so it is marked as closed here, under a lock that is held for an instant.
 
 Of one that is being made everybody who may see the run is told when it began. How far it is is for
-the steward alone, who has the images: in tenths of all its batches, looked at every ten seconds.
+the steward alone, who has the images: in tenths of all its batches, looked at every ten seconds by
+a thread that waits for the clock and not for a batch.
 
 Each batch is the same work, and there are as many as the declared bounds say, so that the tenths
 are the same sequence whatever the records are. When each was reached is not proved to be: the pace
 of batches could show where the records end, as behind the last one rows are read that were read
 just now, and no longer from the disk. Over the whole pass that is one time; told as it goes, it
 would be one for each batch. So no analyst and no auditor is told, and whoever comes by the
-steward's log sees ten times on a coarse grid. A pace for everybody, of the first batch alone, would
-be public but wrong by several times: that batch also compiles and loads.
+steward's log learns how many tenths were done at multiples of ten seconds. A pace for everybody, of
+the first batch alone, would be public but wrong by several times: that batch also compiles and
+loads.
 """
 
 from __future__ import annotations
@@ -45,8 +47,9 @@ class InProgress:
 class _Making:
     live: LiveRun
     began: float
-    looked: int = 0  # how many times
-    tenths: int = 0
+    done: int = 0  # batches
+    num_batches: int = 1
+    tenths: int = 0  # at the last look
 
 
 @final
@@ -97,26 +100,33 @@ class Setups:
         with self._lock:
             self._making.pop(live.run_id, None)
 
-    def look(self, live: LiveRun, done: int, num_batches: int, now: float) -> int | None:
-        """Note how far a release is, every ten seconds from when it began.
+    def note(self, live: LiveRun, done: int, num_batches: int) -> None:
+        """Note how far a release is; nobody is told before the next look.
 
         Args:
             live: What `begin` was told.
             done: Batches that are over.
             num_batches: Public number of all of them.
-            now: Monotonic seconds.
+        """
+        with self._lock:
+            making = self._making[live.run_id]
+            making.done, making.num_batches = done, num_batches
+
+    def look(self, live: LiveRun) -> int | None:
+        """Look how far a release is, at a time that no batch decides.
+
+        Args:
+            live: What `begin` was told; its release may be over.
 
         Returns:
             How many tenths are done, where that is more than at the last look.
         """
         with self._lock:
-            making = self._making[live.run_id]
-            looked = int((now - making.began) / LOOK_SECONDS)
-            tenths = _PARTS * done // num_batches
-            if looked == making.looked:
+            making = self._making.get(live.run_id)
+            if making is None:
                 return None
-            making.looked, before, making.tenths = looked, making.tenths, tenths
-            return tenths if tenths > before else None
+            before, making.tenths = making.tenths, _PARTS * making.done // making.num_batches
+            return making.tenths if making.tenths > before else None
 
     def in_progress(self, now: float) -> dict[str, InProgress]:
         """Return how each release stands, by the run's id; its tenths are for the steward.

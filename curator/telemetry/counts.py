@@ -24,7 +24,8 @@ BUCKET: Final = "le"
 
 OTHER: Final = "other"
 MOST_SERIES: Final = 512
-_VALUE = re.compile(r"[A-Za-z0-9/._{} <>=-]{1,128}")
+_LONGEST: Final = 128
+_VALUE = re.compile(rf"[A-Za-z0-9/._{{}} <>=-]{{1,{_LONGEST}}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,9 @@ class Counts:
             name: On the allow-list.
             labels: Exactly those of the list.
         """
-        self._add(name, _checked(name, tuple(labels.items())))
+        given = tuple(labels.items())
+        short = all(len(value) <= _LONGEST for value in labels.values())
+        self._add(name, _checked(name, given) if short else _checked.__wrapped__(name, given))
 
     def start(self, name: str) -> None:
         """Tell a metric without labels before anything is counted, so that its rise is seen."""

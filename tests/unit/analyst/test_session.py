@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import torch
@@ -15,12 +17,13 @@ from torch import Tensor
 from analyst.cli import ExitCode, main
 from analyst.errors import CheckpointError, CuratorUnreachable, RecipeError, RunClosed, StepLost
 from analyst.facts import Share
+from analyst.generators.generator import ImageShape
 from analyst.recipes import Recipe
 from analyst.training.checkpoint import checkpoint_store
-from analyst.training.loop import Outcome
+from analyst.training.loop import Outcome, train
 from analyst.training.progress import Progress
 from analyst.training.session import SessionOptions, resume_session, run_session
-from analyst.training.state import learning_rate
+from analyst.training.state import learning_rate, new_state
 from tests.fakes.barrier import FakeBarrier, FakeDataset, FakeRun, make_error, templates
 
 MakeRecipe = Callable[..., Recipe]
@@ -358,3 +361,27 @@ def test_what_is_done_while_an_answer_is_waited_for_changes_nothing(
         saved.append(checkpoint_store(out).load()[0])
     assert saved[0].keys() == saved[1].keys()
     assert all(torch.equal(value, saved[1][name]) for name, value in saved[0].items())
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_run_that_is_trained_no_more_does_nothing_while_it_waits(
+    small_recipe: MakeRecipe, make_stop: MakeStop, ends: bool
+) -> None:
+    recipe = small_recipe()
+    barrier = WaitingBarrier()
+    run = cast("WaitingRun", barrier.open_run("digits", "m", {}, num_steps=9))
+    nothing = run.while_waiting
+    observer: Any = SimpleNamespace(updated=lambda _: None, skipped=lambda *_: None)
+    seen: list[Callable[[], None]] = []
+
+    def note(_: FakeRun) -> None:
+        seen.append(run.while_waiting)
+        if ends:
+            raise StepLost("STEP_LOST", "lost")
+
+    barrier.before_gradient = note
+    state = new_state(recipe, ImageShape(channels=1, height=8, width=8, num_classes=10))
+    with pytest.raises(StepLost) if ends else nullcontext():
+        train(state, run, recipe, observer=observer, stop=make_stop(after=2))
+    assert nothing not in seen
+    assert run.while_waiting is nothing

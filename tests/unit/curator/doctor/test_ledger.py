@@ -139,3 +139,19 @@ def test_images_of_an_adding_that_was_killed_are_told(folder: CuratorFolder) -> 
     assert finding.state is State.ATTENTION
     assert finding.words.endswith("it does not know: killed")
     assert "add the data set again under the same name" in finding.next_step
+
+
+def test_a_folder_that_cannot_be_listed_is_no_fault_of_the_ledger(
+    folder: CuratorFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(SqlLedger.open_writer(folder.ledger, utc_now)) as writer:
+        register(writer)
+    folder.images("any").mkdir(parents=True)
+
+    def refuse(_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr("pathlib.Path.iterdir", refuse)
+    finding = ledger(Subject.of(folder.root))
+    assert finding.state is State.ATTENTION
+    assert finding.words.endswith("datasets/ cannot be listed")

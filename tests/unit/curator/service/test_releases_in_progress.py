@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -20,13 +22,16 @@ from curator.ledger.datasets_and_runs import RunState
 from curator.ledger.entries import StatusSet
 from curator.ledger.ledger import DatasetStatus
 from curator.ledger.problems import HolderLost
+from curator.service import one_release
 from curator.service.answer_step import release_gradient
 from curator.service.caller import Caller
 from curator.service.end_runs import IdleRuns, close_run
 from curator.service.fair_turns import InTurn
 from curator.service.find_run import resume_run
+from curator.service.live_run import LiveRun
 from curator.service.one_release import download_release
 from curator.service.open_run import RunRequest, open_run
+from curator.service.releases_in_progress import Setups
 from curator.service.service import Service
 from curator.service.steward_decisions import decide
 from curator.state import asking
@@ -200,25 +205,26 @@ def test_a_decision_between_the_last_look_and_the_keeping_is_kept_to(
 
 
 class Paced:
-    """Records that are passed over one by one, each batch in as many seconds of a clock."""
+    """Records that are passed over one by one; each batch waits until all before it are told."""
 
-    def __init__(self, number: int, seconds: float, fails_at: int = -1) -> None:
+    def __init__(self, number: int, fails_at: int = -1) -> None:
         images = small_images()
         places = np.arange(number) % 5
         held = LabelledImages(levels=images.levels[places], labels=images.labels[places])
         self.inner = PrivateRecords(held, small_facts().max_size)
-        self.seconds, self.fails_at = seconds, fails_at
-        self.clock = Clock()
+        self.fails_at = fails_at
         self.look: Callable[[], int | None] = lambda: None
         self.seen: list[int | None] = []
 
     def batches(self, rows: int) -> Any:
         assert rows == 1
         for number, batch in enumerate(self.inner.batches(rows)):
+            until = time.monotonic() + SECONDS
+            while self.look() != number and time.monotonic() < until:
+                time.sleep(0.001)
             self.seen.append(self.look())
             if number == self.fails_at:
                 raise RuntimeError
-            self.clock.now += self.seconds
             yield batch
 
     def is_whole(self) -> bool:
@@ -226,15 +232,16 @@ class Paced:
 
 
 def paced(
-    monkeypatch: pytest.MonkeyPatch, number: int, seconds: float, fails_at: int = -1
+    monkeypatch: pytest.MonkeyPatch, number: int, fails_at: int = -1
 ) -> tuple[Paced, Service, Callable[[], RunState]]:
     monkeypatch.setattr(asking, "PASS_ROWS", 1)
-    records = Paced(number, seconds, fails_at)
+    monkeypatch.setattr(one_release, "LOOK_SECONDS", 0.001)
+    records = Paced(number, fails_at)
     served: Any = records
-    ctx = service(records=served, monotonic=records.clock)
+    ctx = service(records=served)
 
     def tenths() -> int | None:
-        (one,) = ctx.runs.setups.in_progress(records.clock.now).values()
+        (one,) = ctx.runs.setups.in_progress(0.0).values()
         return one.tenths
 
     records.look = tenths
@@ -242,42 +249,49 @@ def paced(
 
 
 @pytest.mark.parametrize("number", [0, 1, 5, 10])
-@pytest.mark.parametrize(
-    ("seconds", "seen", "logged"),
-    [
-        (12.0, list(range(10)), list(range(1, 11))),
-        (4.0, [0, 0, 0, 3, 3, 5, 5, 5, 8, 8], [3, 5, 8, 10]),  # a look every ten seconds
-        (0.9, [0] * 10, []),
-    ],
-)
 def test_how_far_a_release_is_goes_by_the_declared_size_whatever_the_records_are(
-    number: int,
-    seconds: float,
-    seen: list[int],
-    logged: list[int],
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    number: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    records, ctx, make = paced(monkeypatch, number, seconds)
+    records, ctx, make = paced(monkeypatch, number)
     with caplog.at_level(logging.INFO, "curator"):
         run = make()
-    assert records.seen == seen
-    assert caplog.messages == [
-        f"run {run.run_id}: {tenths} tenths of the 10 batches of its release are done"
-        for tenths in logged
-    ]
-    assert ctx.runs.setups.in_progress(records.clock.now) == {}
+    assert records.seen == list(range(10))
+    told = [f"run {run.run_id}: {n} of 10 parts of its release are done" for n in range(1, 11)]
+    assert caplog.messages in (told, told[:-1])  # the last one where there was time for it
+    assert ctx.runs.setups.in_progress(0.0) == {}
 
 
 def test_a_release_that_fails_is_in_progress_no_more(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    records, ctx, make = paced(monkeypatch, 5, 12.0, fails_at=7)
+    records, ctx, make = paced(monkeypatch, 5, fails_at=7)
     with caplog.at_level(logging.INFO, "curator"), pytest.raises(CuratorError):
         make()
     assert records.seen == list(range(8))
     assert [int(message.split()[2]) for message in caplog.messages] == list(range(1, 8))
-    assert ctx.runs.setups.in_progress(records.clock.now) == {}
+    assert ctx.runs.setups.in_progress(0.0) == {}
+
+
+def test_no_batch_decides_when_something_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The clock does, in a thread of its own: what a batch changes is seen at the next look."""
+    _, _, make = paced(monkeypatch, 5)
+    with caplog.at_level(logging.INFO, "curator"):
+        make()
+    assert {record.threadName for record in caplog.records} == {"progress"}
+    setups, live = Setups(), cast("LiveRun", SimpleNamespace(run_id="r", analyst="a"))
+    setups.begin(live, 0.0)
+    for done, shown in ((4, 0), (9, 0)):
+        setups.note(live, done, 20)
+        assert setups.in_progress(1.0)["r"].tenths == shown
+    assert setups.look(live) == 4
+    assert setups.look(live) is None
+    setups.note(live, 11, 20)
+    assert setups.in_progress(1.0)["r"].tenths == 4
+    assert setups.look(live) == 5
+    setups.finish(live)
+    assert setups.look(live) is None
 
 
 def test_a_setup_is_not_idle_and_neither_is_its_run_after_it() -> None:
