@@ -132,8 +132,8 @@ class _Layers:
 
     def weight(self, name: str) -> Tensor:
         """Return a weight by its name; it stays where the maps are."""
-        moved = self._weights[name] = self._weights[name].to(self._like)
-        return moved
+        moved = self._weights[name] = self._weights[name].to(self._like.device)
+        return moved.to(self._like)
 
     def named(
         self, name: str, maps: Tensor, *, stride: int, at_end: bool, by_channel: bool

@@ -137,8 +137,10 @@ def _telling(runs: Runs, live: LiveRun) -> Iterator[None]:
         target=_tell, args=(runs, live, is_over), daemon=True, name="progress"
     )
     try:
-        with suppress(RuntimeError):  # the machine has no more threads: nobody is told
+        try:
             thread.start()
+        except RuntimeError:
+            _logger.warning("no thread is left to tell how far the release of a run is")
         yield
     finally:
         is_over.set()
